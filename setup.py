@@ -21,8 +21,8 @@ class BuildPy(build_py):
 
     def find_package_modules(self, package: str, package_dir: str) -> list[Any]:
         """Without this file: it is in the folder of the package, but not a part of it."""
-        found = super().find_package_modules(package, package_dir)
-        return [module for module in found if module[:2] != ("prototrt", "setup")]
+        modules = super().find_package_modules(package, package_dir)
+        return [module for module in modules if module[:2] != ("prototrt", "setup")]
 
 
 setup(cmdclass={"build_py": BuildPy})

@@ -33,15 +33,15 @@ def refuse_no_source(file: str, options: LoadOptions) -> None:
         )
 
 
-def _named(found: str | None) -> str:
-    return "" if found is None else f", such as {found}"
+def _named(file: str | None) -> str:
+    return "" if file is None else f", such as {file}"
 
 
 def _weights_beside(net: Path) -> str | None:
     """The caffemodel in the folder of the net: of the same name, or the only one."""
     try:
-        found = [file for file in net.parent.iterdir() if file.suffix == ".caffemodel"]
+        files = [file for file in net.parent.iterdir() if file.suffix == ".caffemodel"]
     except OSError:
         return None
-    chosen = [file for file in found if file.stem == net.stem] or found
+    chosen = [file for file in files if file.stem == net.stem] or files
     return str(chosen[0]) if len(chosen) == 1 else None

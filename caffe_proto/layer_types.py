@@ -206,8 +206,8 @@ _MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "MarginInnerProduct", "Wa
 @cache
 def layer_type(name: str) -> LayerType:
     """The facts about a type: its row, or a guess from its name."""
-    known = LAYER_TYPES.get(name)
-    if known is not None:
-        return known
+    row = LAYER_TYPES.get(name)
+    if row is not None:
+        return row
     role = Role.MEASURE if any(word in name for word in _MEASURES) else Role.COMPUTES
     return LayerType(name, role=role, is_code=name.startswith("Python "))

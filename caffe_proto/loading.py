@@ -95,14 +95,14 @@ def _caffe_model(file: str, options: LoadOptions) -> Model:
 def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
     """Raise for what is said of a prototxt: a net of Caffe2 has neither fields of layers nor phases."""
     usual, names = LoadOptions(), ("define", "overrides", "phase", "level", "stages")
-    if given := [
+    if unsupported := [
         Option(name) for name in names if (getattr(options, name) or None) != (getattr(usual, name) or None)
     ]:
-        is_one = len(given) == 1
+        is_one = len(unsupported) == 1
         raise NetError(
             Worded(
                 "this is a Caffe2 net, for which {} {} nothing",
-                Worded.joined(" and ", given),
+                Worded.joined(" and ", unsupported),
                 "means" if is_one else "mean",
             ),
             where=file,
@@ -191,14 +191,14 @@ def _stored(
     entries: Sequence[LayerEntry], weights: Weights, file: str
 ) -> list[Sequence[StoredBlob | None] | None]:
     named: set[str] = set()
-    found = []
+    rows = []
     for entry in entries:
         name = entry.message.name
         # Of layers with one name, Caffe gives the stored blobs to the first.
         stored = weights.stored(name) if name not in named else None
         named.add(name)
-        found.append(stored or _blobs_in_text(entry, file))
-    return found
+        rows.append(stored or _blobs_in_text(entry, file))
+    return rows
 
 
 def _state(net: Message, options: LoadOptions) -> NetState:
@@ -266,18 +266,18 @@ def _warnings(entries: Sequence[LayerEntry], file: str, weights: Weights) -> lis
 
 def _unread_shapes(net: ParsedNet, file: str) -> list[str]:
     """Warnings of shapes of inputs that the net does not have."""
-    stated = [name for name in ("input_shape", "input_dim") if len(getattr(net.message, name))]
-    if not stated or len(net.message.input):
+    fields = [name for name in ("input_shape", "input_dim") if len(getattr(net.message, name))]
+    if not fields or len(net.message.input):
         return []
-    return [f"{file}: {' and '.join(stated)} ignored, as in Caffe: the net states no input"]
+    return [f"{file}: {' and '.join(fields)} ignored, as in Caffe: the net states no input"]
 
 
 def _of_training(entries: Sequence[LayerEntry], state: NetState, file: str) -> list[str]:
     names = [entry.message.name for entry in entries if differs_in_training(entry.message, state)]
     if not names:
         return []
-    told = f"in phase TRAIN Caffe computes {_enumerated(names)} differently: computed here as in phase TEST"
-    return [f"{file}: {told}"]
+    note = f"in phase TRAIN Caffe computes {_enumerated(names)} differently: computed here as in phase TEST"
+    return [f"{file}: {note}"]
 
 
 def _enumerated(names: Sequence[str]) -> str:

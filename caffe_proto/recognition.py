@@ -86,10 +86,10 @@ def kind_of(head: bytes) -> FileForm | None:
         return NETDEF
     if looks_like_text(head):
         return None
-    found = {(item.number, item.wire) for item in leading_fields(head)}
-    if (_LAYER, Wire.BYTES) in found or ((_LAYERS, Wire.BYTES) in found and _begins_v1_layer(head)):
+    keys = {(item.number, item.wire) for item in leading_fields(head)}
+    if (_LAYER, Wire.BYTES) in keys or ((_LAYERS, Wire.BYTES) in keys and _begins_v1_layer(head)):
         return CAFFEMODEL
-    return ONNX if found >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
+    return ONNX if keys >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
 
 
 def _kind_of_zip(head: bytes) -> FileForm:
@@ -110,15 +110,15 @@ def looks_like_operators(head: bytes) -> bool:
 
     The last operator may end with the head, and is judged by what there is of it.
     """
-    found = False
+    has_operator = False
     for item in leading_fields(head):
         if item.number == _LAYER:
             return False
         if item.number == OP and item.wire is Wire.BYTES:
             if not _is_operator(head, item):
-                return found and item.end == len(head)  # too little of it to be judged
-            found = True
-    return found
+                return has_operator and item.end == len(head)  # too little of it to be judged
+            has_operator = True
+    return has_operator
 
 
 def _is_operator(head: bytes, item: Field) -> bool:

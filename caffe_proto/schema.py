@@ -62,8 +62,8 @@ def required_fields(descriptor: Descriptor) -> tuple[str, ...]:
 
 def _has_label(field: Message, word: str, number: int) -> bool:
     """Protobuf 6 gave labels their words, and protobuf 7 no longer knows their numbers."""
-    known = getattr(field, f"is_{word}", None)
-    return bool(field.label == number if known is None else known)
+    is_label = getattr(field, f"is_{word}", None)
+    return bool(field.label == number if is_label is None else is_label)
 
 
 @cache
@@ -89,7 +89,7 @@ def parameter_field(layer_type: str) -> str | None:
     return next(iter(parameter_fields(layer_type)), None)
 
 
-def is_known(layer_type: str) -> bool:
+def is_layer_type(layer_type: str) -> bool:
     """Whether Caffe, or a fork whose messages are known, has a layer of this type."""
     return layer_type in LAYER_TYPES or bool(parameter_fields(layer_type))
 

@@ -15,19 +15,19 @@ from prototrt.caffe_proto.recognition import read_text
 class Settings:
     """Settings by name. Numbers may be written as text, as in the files of makefile/frcnn."""
 
-    stated: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     @classmethod
-    def given(cls, given: Mapping[str, Any] | str | None) -> Settings:
+    def from_source(cls, source: Mapping[str, Any] | str | None) -> Settings:
         """Settings by name, those of a JSON file, or none. Raises ``UnreadableFileError``."""
-        return cls(_read(given) if isinstance(given, str) else given or {})
+        return cls(_read(source) if isinstance(source, str) else source or {})
 
     def __contains__(self, name: str) -> bool:
-        return name in self.stated
+        return name in self.values
 
     def number(self, name: str, default: float | None = None) -> float:
         """A number. Without a default it must be stated."""
-        setting = self.stated.get(name, default)
+        setting = self.values.get(name, default)
         try:
             return float(setting)
         except (TypeError, ValueError) as error:
@@ -37,17 +37,17 @@ class Settings:
         """A whole number. Without a default it must be stated."""
         number = self.number(name, default)
         if number != int(number):
-            raise _unsuited(name, self.stated.get(name), "a whole number")
+            raise _unsuited(name, self.values.get(name), "a whole number")
         return int(number)
 
     def numbers(self, name: str) -> list[float]:
         """Several numbers: a list, or a text with commas."""
-        stated = self.stated.get(name)
-        parts: Any = stated.split(",") if isinstance(stated, str) else stated
+        numbers = self.values.get(name)
+        parts: Any = numbers.split(",") if isinstance(numbers, str) else numbers
         try:
             return [float(part) for part in parts]
         except (TypeError, ValueError) as error:
-            raise _unsuited(name, stated, "numbers") from error
+            raise _unsuited(name, numbers, "numbers") from error
 
 
 def _read(file: str) -> Mapping[str, Any]:
@@ -61,8 +61,8 @@ def _read(file: str) -> Mapping[str, Any]:
     return settings
 
 
-def _unsuited(name: str, stated: object, expected: str) -> NetError:
+def _unsuited(name: str, value: object, expected: str) -> NetError:
     return NetError(
-        f"the setting {name} is {stated!r}, expected {expected}",
+        f"the setting {name} is {value!r}, expected {expected}",
         fix=f"state {expected} in the file of settings",
     )

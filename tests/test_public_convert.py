@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.common.options import stated_fields
+from prototrt.caffe_proto.common.options import option_fields
 from prototrt.cli import main
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done
 from prototrt.tests.public_cases import PYTHON_LAYER, SMALL
@@ -48,7 +48,7 @@ COMMAND = ["--random-weights", "1", "--output", "auto", "--verify", "--emit-head
 def test_convert_takes_all_options_of_the_command() -> None:
     own = {"model", "print_after", "as_json", "verbose", "quiet", "debug", "version"}
     asked = {option.name for option in main.commands["convert"].params} - own
-    assert asked == {each.name for each in stated_fields(prototrt.ConversionOptions)}
+    assert asked == {each.name for each in option_fields(prototrt.ConversionOptions)}
     given = prototrt.ConversionOptions(
         "w", "f", precision="fp16", tile="native", backend="rtx", phase="TRAIN"
     )

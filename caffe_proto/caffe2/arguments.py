@@ -36,8 +36,8 @@ class Arguments:
         return float(self._single(name, "f", default))
 
     def text(self, name: str, default: str) -> str:
-        found = self._single(name, "s", default)
-        return text_from_bytes(found) if isinstance(found, bytes) else str(found)
+        text = self._single(name, "s", default)
+        return text_from_bytes(text) if isinstance(text, bytes) else str(text)
 
     def is_text(self, name: str) -> bool:
         return self.has(name) and bool(self._arguments[name].HasField("s"))
@@ -79,8 +79,8 @@ class Arguments:
 def _other_kind(argument: Message, expected: str) -> NetError:
     held = [word for field, word in _WORDS.items() if argument.HasField(field)]
     held += [f"a list ({field})" for field in _LISTS if len(getattr(argument, field))]
-    found = " and ".join(held) or "nothing"
+    kinds = " and ".join(held) or "nothing"
     return NetError(
-        f'argument "{argument.name}" holds {found}, expected {expected}',
+        f'argument "{argument.name}" holds {kinds}, expected {expected}',
         fix=MEND_ARGUMENTS,
     )

@@ -26,7 +26,7 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
     WeightsError,
 )
-from prototrt.caffe_proto.common.files import mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user, mapped, open_regular
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.caffe_proto.weights.damage import damaged
@@ -77,7 +77,7 @@ class BlobPart:
 def read_database(file: str) -> tuple[ReadNet, InitNet]:
     """The predict net, and the weights that lie beside it."""
     what = "a minidb of Caffe2"
-    with told_to_the_user(file, what), open_regular(file, what) as stream:
+    with errors_for_user(file, what), open_regular(file, what) as stream:
         buffer = mapped(stream)
     try:
         records = list(_records(buffer, file))
@@ -88,7 +88,7 @@ def read_database(file: str) -> tuple[ReadNet, InitNet]:
             parts.setdefault(name, []).append(_part(buffer, record, file))
     except WireError as error:
         raise _damaged(file, error.problem) from error
-    blobs = {name: _stored(buffer, found, file, name) for name, found in parts.items()}
+    blobs = {name: _stored(buffer, part, file, name) for name, part in parts.items()}
     return ReadNet(net, (), ()), InitNet(file, blobs)
 
 

@@ -156,12 +156,12 @@ def parse_binary(message: Message, data: bytes, file: str) -> None:
 def _names_are_text(message: Message) -> bool:
     """protobuf reads a name that is not UTF-8, and fails only when the name is used."""
     try:
-        for known, value in message.ListFields():
-            if known.type == known.TYPE_MESSAGE:
-                if not all(map(_names_are_text, value if is_repeated(known) else (value,))):
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                if not all(map(_names_are_text, value if is_repeated(field) else (value,))):
                     return False
-            elif known.type == known.TYPE_STRING:
-                texts = list(value) if is_repeated(known) else [value]
+            elif field.type == field.TYPE_STRING:
+                texts = list(value) if is_repeated(field) else [value]
                 if not all(isinstance(text, str) for text in texts):
                     return False
     except UnicodeDecodeError:

@@ -11,13 +11,13 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import is_netdef, parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
-from prototrt.caffe_proto.common.files import HEAD, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.files import HEAD, errors_for_user, mapped, open_regular
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.recognition import NETDEF, OP, looks_like_operators, refuse_strangers
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
-from prototrt.caffe_proto.weights.damage import damage_told
+from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import FloatRun, add_numbers, array_of
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
@@ -45,7 +45,7 @@ class Fill:
 
 def read_fills(file: str, *, allow_unknown: bool = False) -> list[Fill]:
     """The operators of an init net, binary or text."""
-    with told_to_the_user(file, "an init net"), open_regular(file, "an init net") as stream:
+    with errors_for_user(file, "an init net"), open_regular(file, "an init net") as stream:
         head = stream.read(HEAD)
         refuse_strangers(head, file, "an init net", _GIVE_INIT_NET, NETDEF)
         buffer = mapped(stream)
@@ -80,7 +80,7 @@ def _from_text(file: str, allow_unknown: bool) -> list[Fill]:
 
 
 def _from_binary(buffer: Buffer, file: str) -> list[Fill]:
-    with damage_told(file, len(buffer), "init net"):
+    with damage_errors(file, len(buffer), "init net"):
         items = [item for item in fields(buffer, 0, len(buffer)) if item.number == OP]
         return [_fill(buffer, item, file, index) for index, item in enumerate(items)]
 
@@ -103,13 +103,13 @@ def _fill(buffer: Buffer, item: Field, file: str, index: int) -> Fill:
 
 def _has_values(buffer: Buffer, argument: Field, runs: list[FloatRun]) -> bool:
     """Whether this is the argument ``values`` and holds floats. Their places are added to ``runs``."""
-    name, found = "", list[FloatRun]()
-    for item in _fields_but_numbers(buffer, argument, found):
+    name, spans = "", list[FloatRun]()
+    for item in _fields_but_numbers(buffer, argument, spans):
         if item.number == _ARG_NAME and item.wire is Wire.BYTES:
             name = text_from_bytes(buffer[item.start : item.end])
-    if name != "values" or not found:
+    if name != "values" or not spans:
         return False
-    runs += found
+    runs += spans
     return True
 
 

@@ -19,16 +19,16 @@ from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayer
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob, sha256_of
 
-_GIVEN_INTEGERS = {
+_INTEGER_FILLS = {
     "GivenTensorIntFill": np.int32,
     "GivenTensorInt64Fill": np.int64,
     "GivenTensorInt16Fill": np.int32,
     "GivenTensorBoolFill": np.bool_,
 }
-GIVEN_FLOATS = ("GivenTensorFill", "GivenTensorDoubleFill")
-GIVEN = (*GIVEN_FLOATS, *_GIVEN_INTEGERS)
+FLOAT_FILLS = ("GivenTensorFill", "GivenTensorDoubleFill")
+TENSOR_FILLS = (*FLOAT_FILLS, *_INTEGER_FILLS)
 _RANDOM = ("XavierFill", "MSRAFill", "GaussianFill", "UniformFill", "TruncatedNormalFill")
-FILLS = (*GIVEN, "ConstantFill", *_RANDOM)
+FILLS = (*TENSOR_FILLS, "ConstantFill", *_RANDOM)
 
 Blobs: TypeAlias = dict[str, "StoredBlob | PackedBlob"]
 
@@ -121,7 +121,7 @@ def _is_translators_placeholder(fill: Fill, fills: Sequence[Fill]) -> bool:
         return False
     arguments = Arguments(fill.message)
     is_one_zero = arguments.integers("shape") == (1,) and not arguments.has("value")
-    return is_one_zero and bool(weights) and all(weight.message.type in GIVEN for weight in weights)
+    return is_one_zero and bool(weights) and all(weight.message.type in TENSOR_FILLS for weight in weights)
 
 
 def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:
@@ -159,15 +159,15 @@ def filled(fill: Fill, seed: int | None) -> StoredBlob:
     if kind == "ConstantFill":
         array = constant_fill(arguments, shape)
         return StoredBlob(shape, False, lambda: array)
-    if kind in GIVEN_FLOATS:
+    if kind in FLOAT_FILLS:
         assert fill.read is not None
-        return _given(shape, fill.count or 0, fill.read)
+        return _fill_blob(shape, fill.count or 0, fill.read)
     values = arguments.integers("values")
     array = np.array(values, np.int64)
-    return _given(shape, len(values), lambda: narrowed(array, _GIVEN_INTEGERS[kind]))
+    return _fill_blob(shape, len(values), lambda: narrowed(array, _INTEGER_FILLS[kind]))
 
 
-def _given(shape: tuple[int, ...], count: int, read: Callable[[], Array]) -> StoredBlob:
+def _fill_blob(shape: tuple[int, ...], count: int, read: Callable[[], Array]) -> StoredBlob:
     if prod(shape) != count:
         raise WeightsError(
             f"the shape {shape} has {prod(shape)} elements, but there are {count} values",

@@ -40,20 +40,20 @@ def load_caffe2(
     drafts = [*computing, *_drafts(net, predict)]
     accesses = [_access(draft) for draft in drafts]
     computed = {blob for draft in computing for blob in draft.tops}
-    given = [blob for blob in net.message.external_input if blob not in computed]
-    found = untangle(accesses, {*given, *weights.names()})
+    external = [blob for blob in net.message.external_input if blob not in computed]
+    versions = untangle(accesses, {*external, *weights.names()})
     if net.message.external_input:
-        refuse_strangers(found, accesses, lambda access: access.origin.subject)
-    operators = _named(drafts, found)
-    inputs = _inputs([*given, *found.strangers], operators, weights, predict)
+        refuse_strangers(versions, accesses, lambda access: access.origin.subject)
+    operators = _named(drafts, versions)
+    inputs = _inputs([*external, *versions.strangers], operators, weights, predict)
     return Model(
         name=net.message.name,
         file=predict,
         layers=(*inputs, *operators),
         weights=weights,
         warnings=(*net.warnings, *weights.warnings),
-        outputs=_outputs(net.message, operators, found, predict),
-        blobs=found.last,
+        outputs=_outputs(net.message, operators, versions, predict),
+        blobs=versions.last,
         framework="caffe2",
         stored={name: weights.blobs[name] for name in weights.names()},
     )
@@ -153,17 +153,19 @@ def _recurrence(message: Message, origin: Origin, depth: int) -> RecurrentArgume
     drafts = [
         _draft(inner, _inner_origin(origin, index, inner), depth + 1) for index, inner in enumerate(net.op)
     ]
-    found = untangle([_access(draft) for draft in drafts], ())
+    versions = untangle([_access(draft) for draft in drafts], ())
     return RecurrentArguments(
-        operators=tuple(_named(drafts, found)),
+        operators=tuple(_named(drafts, versions)),
         timestep=arguments.text("timestep", "timestep"),
         states=states_of(arguments, message.input),
         links=links_of(arguments),
         aliases=aliases_of(arguments),
         written={
-            blob: value for blob, value in found.last.items() if blob not in found.strangers or value != blob
+            blob: value
+            for blob, value in versions.last.items()
+            if blob not in versions.strangers or value != blob
         },
-        read=tuple(found.strangers),
+        read=tuple(versions.strangers),
     )
 
 
@@ -201,11 +203,11 @@ def _outer_read(draft: Operator, blob: str) -> ReadBlob:
     return ReadBlob(blob, reader.origin)
 
 
-def _named(drafts: Sequence[Operator], found: UntangledOperators) -> list[Operator]:
+def _named(drafts: Sequence[Operator], versions: UntangledOperators) -> list[Operator]:
     """The operators over values that are written once; each operator has its own name."""
     named: list[Operator] = []
     taken: set[str] = set()
-    for draft, bottoms, tops in zip(drafts, found.bottoms, found.tops, strict=True):
+    for draft, bottoms, tops in zip(drafts, versions.bottoms, versions.tops, strict=True):
         name = draft.message.name or (tops[0] if tops else draft.name)
         if name in taken:
             name = f"{name}@{len(named)}"
@@ -238,18 +240,18 @@ def _input(name: str, is_integer: bool, file: str) -> Operator:
 
 
 def _outputs(
-    net: Message, operators: Sequence[Operator], found: UntangledOperators, file: str
+    net: Message, operators: Sequence[Operator], versions: UntangledOperators, file: str
 ) -> tuple[str, ...]:
     """The external outputs in their order. If the net lists none, the blobs that no operator reads."""
     if not net.external_output:
         read = {bottom for operator in operators for bottom in operator.bottoms}
         written = [top for operator in operators for top in operator.tops]
-        return tuple(name for name in written if name in found.last.values() and name not in read)
-    missing = [name for name in net.external_output if name not in found.last]
+        return tuple(name for name in written if name in versions.last.values() and name not in read)
+    missing = [name for name in net.external_output if name not in versions.last]
     if missing:
         raise NetError(
             Worded("no operator makes the external outputs {}", listed(missing)),
             where=file,
             fix=EXPORT_AGAIN,
         )
-    return tuple(dict.fromkeys(found.last[name] for name in net.external_output))
+    return tuple(dict.fromkeys(versions.last[name] for name in net.external_output))

@@ -44,37 +44,37 @@ class UntangledOperators:
     strangers: dict[str, ReadBlob] = field(default_factory=dict)
 
 
-def untangle(accesses: Sequence[Access], given: Collection[str]) -> UntangledOperators:
+def untangle(accesses: Sequence[Access], inputs: Collection[str]) -> UntangledOperators:
     """Name the values of a net. ``strangers`` are blobs that are read, but neither given nor written before.
 
     From its first read on, a stranger counts as given.
     """
     writes_left = Counter(blob for access in accesses for blob in access.writes)
-    names = Names([*given, *writes_left], "@{}")
-    found = UntangledOperators(last={blob: blob for blob in given})
+    names = Names([*inputs, *writes_left], "@{}")
+    versions = UntangledOperators(last={blob: blob for blob in inputs})
     for index, access in enumerate(accesses):
         for read in access.reads:
-            if read.blob not in found.last:
-                found.strangers[read.blob] = read
-                found.last[read.blob] = read.blob
-        found.bottoms.append(tuple(found.last[read.blob] for read in access.reads))
+            if read.blob not in versions.last:
+                versions.strangers[read.blob] = read
+                versions.last[read.blob] = read.blob
+        versions.bottoms.append(tuple(versions.last[read.blob] for read in access.reads))
         tops = []
         for blob in access.writes:
             writes_left[blob] -= 1
-            is_plain = not writes_left[blob] and blob not in given and blob not in found.strangers
-            found.last[blob] = blob if is_plain else names.free(f"{blob}@{index}")
-            tops.append(found.last[blob])
-        found.tops.append(tuple(tops))
-    return found
+            is_plain = not writes_left[blob] and blob not in inputs and blob not in versions.strangers
+            versions.last[blob] = blob if is_plain else names.free(f"{blob}@{index}")
+            tops.append(versions.last[blob])
+        versions.tops.append(tuple(tops))
+    return versions
 
 
 def refuse_strangers(
-    found: UntangledOperators, accesses: Sequence[Access], describe: Callable[[Access], str]
+    versions: UntangledOperators, accesses: Sequence[Access], describe: Callable[[Access], str]
 ) -> None:
     """Raise for all blobs that are read, but made by no operator, or made too late."""
     errors: list[ConversionError] = []
-    known = set(found.last) - set(found.strangers)
-    for blob, read in found.strangers.items():
+    blobs = set(versions.last) - set(versions.strangers)
+    for blob, read in versions.strangers.items():
         later = next((access for access in accesses if blob in access.writes), None)
         because, fix = None, None
         if later is not None and later.origin == read.origin:
@@ -83,10 +83,10 @@ def refuse_strangers(
         elif later is not None:
             because = f"{describe(later)}, which writes it, comes later"
             fix = "order the operators so that each reads only blobs written before it"
-        elif known:
-            close = close_names(blob, known)
+        elif blobs:
+            close = close_names(blob, blobs)
             fix = (
-                f"{'did you mean' if close else 'the blobs are'} {choices(blob, known)}{'?' if close else ''}"
+                f"{'did you mean' if close else 'the blobs are'} {choices(blob, blobs)}{'?' if close else ''}"
             )
         problem = "no earlier operator writes it, and it is not an input of the net"
         errors.append(

@@ -31,7 +31,7 @@ _LARGEST_TEXT = 64 << 20  # bytes; the largest published prototxt has less than 
 
 
 @contextmanager
-def told_to_the_user(file: str, what: str) -> Iterator[None]:
+def errors_for_user(file: str, what: str) -> Iterator[None]:
     """Turn errors of the operating system into messages. ``what`` is the expected file, as in "a prototxt"."""
     try:
         yield
@@ -68,10 +68,10 @@ def open_regular(file: str | os.PathLike[str], what: str) -> BinaryIO:
     ``what`` is the expected file, as in "a prototxt". Raises ``OSError`` and ``UnreadableFileError``.
     """
     mode = os.stat(file).st_mode
-    found = next((words for is_kind, words in _SPECIAL if is_kind(mode)), None)
-    if found is not None:
+    kind = next((words for is_kind, words in _SPECIAL if is_kind(mode)), None)
+    if kind is not None:
         raise UnreadableFileError(
-            f"this is {found}, expected {what}", where=os.fsdecode(file), fix="save it as a regular file"
+            f"this is {kind}, expected {what}", where=os.fsdecode(file), fix="save it as a regular file"
         )
     return open(file, "rb")
 
@@ -85,10 +85,10 @@ def read_regular(file: str | os.PathLike[str], what: str) -> bytes:
 def identity_of(file: str | os.PathLike[str]) -> Identity | None:
     """What changes when a file is replaced or written to; None if there is no such file."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except (OSError, ValueError):  # ValueError: a NUL in the name
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def changed(file: str) -> UnreadableFileError:
@@ -113,7 +113,7 @@ def mapped(stream: BinaryIO) -> mmap.mmap | bytes:
 
 def head_of(file: str, what: str) -> bytes:
     """The first bytes of a file, by which it can be recognized."""
-    with told_to_the_user(file, what), open_regular(file, what) as stream:
+    with errors_for_user(file, what), open_regular(file, what) as stream:
         return stream.read(HEAD)
 
 
@@ -124,7 +124,7 @@ def read_small(
 
     ``refuse`` is called with the first bytes, before the others are read, and raises for a file of another kind.
     """
-    with told_to_the_user(file, what), open_regular(file, what) as stream:
+    with errors_for_user(file, what), open_regular(file, what) as stream:
         head = stream.read(HEAD)
         refuse(head)
         size = os.fstat(stream.fileno()).st_size

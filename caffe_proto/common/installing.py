@@ -52,8 +52,8 @@ def _origin(recorded: dict[str, Any], extra: str) -> list[str]:
 
 
 def _packages(requirements: list[str], extra: str) -> list[str]:
-    found = [match for line in requirements if (match := _OF_AN_EXTRA.fullmatch(line))]
-    return [match["requirement"].strip() for match in found if match["extra"] == extra]
+    matches = [match for line in requirements if (match := _OF_AN_EXTRA.fullmatch(line))]
+    return [match["requirement"].strip() for match in matches if match["extra"] == extra]
 
 
 def _command(*arguments: str) -> str:

@@ -14,22 +14,22 @@ class Names:
         self._last_numbers: dict[str, int] = {}
         self._latest = "", "", 1
 
-    def free(self, wanted: str, reserved: Collection[str] = ()) -> str:
+    def free(self, candidate: str, reserved: Collection[str] = ()) -> str:
         """The wanted name. If it is in use or reserved, the wanted name with the first free number from 2 on."""
         # Names stay in use, so the search goes on where the last one ended: a thousand equal names take no time.
-        name, number = wanted, self._last_numbers.get(wanted, 1)
+        name, number = candidate, self._last_numbers.get(candidate, 1)
         before = number
         while name in self._taken or name in reserved:
             number += 1
-            name = wanted + self._number_form.format(number)
-            self._last_numbers[wanted] = number
+            name = candidate + self._number_form.format(number)
+            self._last_numbers[candidate] = number
         self._taken.add(name)
-        self._latest = name, wanted, before
+        self._latest = name, candidate, before
         return name
 
     def take_back(self, name: str) -> None:
         """Make the name that was given out last free again, as if nobody had asked for it."""
-        latest, wanted, number = self._latest
+        latest, candidate, number = self._latest
         assert name == latest, f"{name} was not given out last, but {latest}"
         self._taken.remove(name)
-        self._last_numbers[wanted] = number
+        self._last_numbers[candidate] = number

@@ -19,8 +19,8 @@ def table(
     head = "".join(f"<th>{_text(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in every[:_MOST])
     more = [f"{len(every) - _MOST} more rows"] if len(every) > _MOST else []
-    told = "".join(f"<p>{_text(note)}</p>" for note in (*more, *notes))
-    return f"<p><b>{_text(title)}</b></p><table><tr>{head}</tr>{body}</table>{told}"
+    paragraphs = "".join(f"<p>{_text(note)}</p>" for note in (*more, *notes))
+    return f"<p><b>{_text(title)}</b></p><table><tr>{head}</tr>{body}</table>{paragraphs}"
 
 
 def preformatted(text: str) -> str:

@@ -79,11 +79,11 @@ def only_in_python(meaning: str, default: object = None, *, compare: bool = Fals
 
 def same_as(kind: type[Options], name: str) -> Any:
     """A field of another class, with its default and its meaning."""
-    (known,) = (each for each in fields(kind) if each.name == name)
-    return field(default=known.default, metadata=known.metadata)
+    (original,) = (each for each in fields(kind) if each.name == name)
+    return field(default=original.default, metadata=original.metadata)
 
 
-def stated_fields(kind: type[Options]) -> list[Field[Any]]:
+def option_fields(kind: type[Options]) -> list[Field[Any]]:
     """The fields that are also options of the command line and keys of lists of models."""
     return [each for each in fields(kind) if "only_in_python" not in each.metadata]
 
@@ -103,22 +103,22 @@ def narrowed(name: str, word: str, choices: Sequence[W], *, in_list: bool = Fals
     )
 
 
-def refuse_bad_value(known: Field[Any], value: Any) -> None:
+def refuse_bad_value(option_field: Field[Any], value: Any) -> None:
     """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small or large."""
-    choices, least = known.metadata.get("choices", ()), known.metadata.get("least")
+    choices, least = option_field.metadata.get("choices", ()), option_field.metadata.get("least")
     is_one = isinstance(value, str)
     for word in ([value] if is_one else value or ()) if choices else ():
-        narrowed(known.name, word, choices, in_list=not is_one)
+        narrowed(option_field.name, word, choices, in_list=not is_one)
     if least is not None and value is not None and value < least:
         raise OptionsError(
-            Worded("{} is {}, expected at least {}", Option(known.name), value, least),
-            fix=Worded("use {}", Option(known.name, least)),
+            Worded("{} is {}, expected at least {}", Option(option_field.name), value, least),
+            fix=Worded("use {}", Option(option_field.name, least)),
         )
-    most = known.metadata.get("most")
+    most = option_field.metadata.get("most")
     if most is not None and value is not None and value > most:
         raise OptionsError(
-            Worded("{} is {}, expected at most {}", Option(known.name), f"{value:.2e}", most),
-            fix=Worded("use {}", Option(known.name, most)),
+            Worded("{} is {}, expected at most {}", Option(option_field.name), f"{value:.2e}", most),
+            fix=Worded("use {}", Option(option_field.name, most)),
         )
 
 
@@ -174,9 +174,9 @@ class Options:
             refuse_bad_value(each, value)
 
 
-def _unknown_keyword(function: str, name: str, known: Iterable[str]) -> str:
+def _unknown_keyword(function: str, name: str, names: Iterable[str]) -> str:
     """Python's own words for it, with a suggestion also before Python 3.12."""
-    close = close_names(name, known)
+    close = close_names(name, names)
     meant = f". Did you mean '{close[0]}'?" if close else ""
     return f"{function}() got an unexpected keyword argument '{name}'{meant}"
 
@@ -207,14 +207,14 @@ def takes_options(
                 raise TypeError(_unknown_keyword(function.__name__, unknown[0], signature.parameters))
             bind = signature.bind_partial if "options" in keywords else signature.bind
             try:
-                given = bind(*positional, **keywords).arguments
+                bound = bind(*positional, **keywords).arguments
             except TypeError as error:  # which does not name the function, as Python's own does
                 raise TypeError(f"{function.__name__}() {error}") from None
-            first, options = given.pop(subject.name), given.pop("options", None)
-            if options is not None and given:
-                raise TypeError(f"{function.__name__}() takes options or {', '.join(given)}, not both")
+            first, options = bound.pop(subject.name), bound.pop("options", None)
+            if options is not None and bound:
+                raise TypeError(f"{function.__name__}() takes options or {', '.join(bound)}, not both")
             make: Callable[..., T] = kind
-            return function(first, make(**given) if options is None else options)
+            return function(first, make(**bound) if options is None else options)
 
         called.__signature__ = signature  # type: ignore[attr-defined]  # what help() shows, and the options' words
         called.__doc__ = "\n\n".join(map(inspect.cleandoc, filter(None, (function.__doc__, kind.__doc__))))

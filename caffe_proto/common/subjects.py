@@ -18,19 +18,19 @@ _FIRST = {
 def refuse_no_file(function: str, subject: object) -> None:
     """Raise ``TypeError`` unless the subject is the name of a file."""
     if not isinstance(subject, str | os.PathLike):
-        found = type(subject).__name__
-        raise TypeError(f"prototrt.{function} takes the file of a net, not {_with_article(found)}")
+        kind = type(subject).__name__
+        raise TypeError(f"prototrt.{function} takes the file of a net, not {_with_article(kind)}")
 
 
-def refuse_other(function: str, subject: object, wanted: type) -> None:
+def refuse_other(function: str, subject: object, kind: type) -> None:
     """Raise ``TypeError`` unless the subject is what the function takes; it says what to call first."""
-    if isinstance(subject, wanted):
+    if isinstance(subject, kind):
         return
     is_file = isinstance(subject, str | os.PathLike)
-    found = "file" if is_file else type(subject).__name__
-    advice = _FIRST[wanted.__name__].get(found)
-    told = f"prototrt.{function} takes a {wanted.__name__}, not {_with_article(found)}"
-    raise TypeError(f"{told}: {advice}" if advice else told)
+    actual = "file" if is_file else type(subject).__name__
+    advice = _FIRST[kind.__name__].get(actual)
+    problem = f"prototrt.{function} takes a {kind.__name__}, not {_with_article(actual)}"
+    raise TypeError(f"{problem}: {advice}" if advice else problem)
 
 
 def _with_article(noun: str) -> str:

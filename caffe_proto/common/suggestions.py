@@ -13,12 +13,12 @@ _MOST_SLIPS = 2
 _LETTERS_OF_A_SLIP = 4  # one typing error in this many letters, and at most two
 
 
-def close_names(name: str, known: Iterable[str]) -> list[str]:
+def close_names(name: str, candidates: Iterable[str]) -> list[str]:
     """At most three known names that ``name`` may be a misspelling of; none if no name is close enough.
 
     A name that only begins or ends like another one is a different name: ``ROIPooling`` is not ``Pooling``.
     """
-    alike = (each for each in islice(known, _MOST_COMPARED) if abs(len(each) - len(name)) <= _MOST_SLIPS)
+    alike = (each for each in islice(candidates, _MOST_COMPARED) if abs(len(each) - len(name)) <= _MOST_SLIPS)
     distances = {candidate: _slips(*_without_suffix(name, candidate)) for candidate in alike}
     possible = {candidate: slips for candidate, slips in distances.items() if slips is not None}
     least = min(possible.values(), default=0)
@@ -56,25 +56,25 @@ def _distance(one: str, other: str, most: int) -> int:
     before, row = [0] * (len(other) + 1), list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         before, last, row = row, before, [i]
-        for j, wanted in enumerate(other, 1):
-            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + _change(letter, wanted)))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+        for j, target in enumerate(other, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + _change(letter, target)))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == target:
                 row[j] = min(row[j], last[j - 2] + 1)
         if min(before) > most and min(row) > most:
             break
     return row[-1]
 
 
-def _change(letter: str, wanted: str) -> int:
+def _change(letter: str, target: str) -> int:
     """Names that differ in their numbers are different names: a wrong digit is not a misspelling."""
-    if letter == wanted:
+    if letter == target:
         return 0
-    return 3 if letter.isdigit() and wanted.isdigit() else 1
+    return 3 if letter.isdigit() and target.isdigit() else 1
 
 
-def choices(name: str, known: Iterable[str]) -> str:
+def choices(name: str, candidates: Iterable[str]) -> str:
     """``MAX or AVE``: similar names; without any, all names if there are few."""
-    names = sorted(set(known))
+    names = sorted(set(candidates))
     names = close_names(name, names) or names
     if len(names) > MOST_NAMES + 1:  # never "1 others"
         names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} others"]

@@ -30,13 +30,13 @@ def silent() -> Iterator[None]:
         _is_silent.reset(token)
 
 
-def tell(found: Iterable[str], but: Iterable[str] = ()) -> None:
+def tell(messages: Iterable[str], but: Iterable[str] = ()) -> None:
     """Warn of each text once, at the line that called the package. ``but`` were told before."""
     if _is_silent.get():
         return
-    known = set(but)
-    for text in dict.fromkeys(found):
-        if text not in known:
+    earlier = set(but)
+    for text in dict.fromkeys(messages):
+        if text not in earlier:
             warnings.warn(str(text), ConversionWarning, stacklevel=_levels_to_the_caller())
 
 

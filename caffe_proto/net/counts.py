@@ -32,10 +32,10 @@ def _wrong_counts(entry: LayerEntry, read: Collection[str], file: str) -> Iterat
         ("propagate_down", "bottom", len(message.bottom)),
         ("loss_weight", "top", tops),
     ):
-        stated = len(getattr(message, name))
-        if stated not in (0, expected) and not (thing == "top" and _passes_loss_on(message, read)):
+        count = len(getattr(message, name))
+        if count not in (0, expected) and not (thing == "top" and _passes_loss_on(message, read)):
             yield NetError(
-                f"{name} is stated {stated} times, expected {expected}, one per {thing}",
+                f"{name} is stated {count} times, expected {expected}, one per {thing}",
                 origin=entry.origin(file),
                 fix=f"remove {name}: it only matters to training",
             )

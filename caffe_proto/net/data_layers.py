@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from prototrt.caffe_proto.layer_types import Role, layer_type
-from prototrt.caffe_proto.net.stated_numbers import stated_numbers
-from prototrt.caffe_proto.schema import Message, is_known
+from prototrt.caffe_proto.net.stated_numbers import numbers_of_fields
+from prototrt.caffe_proto.schema import Message, is_layer_type
 from prototrt.caffe_proto.text.prototxt import FieldPath
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
@@ -33,7 +33,7 @@ def is_source(entry: LayerEntry) -> bool:
         return _is_drawn(layer)
     if facts.role is not Role.COMPUTES:
         return facts.role is Role.DATA
-    return not layer.bottom and bool(layer.top) and (facts.is_code or not is_known(layer.type))
+    return not layer.bottom and bool(layer.top) and (facts.is_code or not is_layer_type(layer.type))
 
 
 def _is_drawn(layer: Message) -> bool:
@@ -60,7 +60,7 @@ def is_label_by_name(blob: str) -> bool:
     return any(word in blob.lower() for word in _PERHAPS_LABELS)
 
 
-def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:
+def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:
     """The shape of a top, with None for sizes that only the data determine; None if nothing is known.
 
     With ``has_frames`` the first top holds videos, (N, C, L, H, W), as in C3D.
@@ -69,18 +69,21 @@ def known_shape(entry: LayerEntry, top: int, *, has_frames: bool = False) -> Par
     layer, facts = entry.message, layer_type(entry.message.type)
     if layer.type == "DummyData":
         return _drawn_shape(layer.dummy_data_param, top)
-    stated = stated_numbers(entry)
-    whole = next((numbers for path, numbers in stated.items() if _is_named(path, _SHAPES)), None)
+    field_numbers = numbers_of_fields(entry)
+    whole = next((numbers for path, numbers in field_numbers.items() if _is_named(path, _SHAPES)), None)
     if top == 0 and whole:
         return tuple(whole)
-    if facts.labels_from is None or not stated:
+    if facts.labels_from is None or not field_numbers:
         return None
-    batch = _first(stated, _BATCH)
+    batch = _first(field_numbers, _BATCH)
     if top > 0:
         return (batch,) if facts.role is Role.DATA else None
-    channels, size = _channels(layer, stated), (_first(stated, _HEIGHT), _first(stated, _WIDTH))
+    channels, size = (
+        _channels(layer, field_numbers),
+        (_first(field_numbers, _HEIGHT), _first(field_numbers, _WIDTH)),
+    )
     if has_frames:
-        return (batch, channels or 3, _first(stated, ("new_length",)), *size)
+        return (batch, channels or 3, _first(field_numbers, ("new_length",)), *size)
     return (batch, channels, *size)
 
 
@@ -92,10 +95,10 @@ def _drawn_shape(param: Message, top: int) -> PartialShape | None:
     return tuple(sizes[min(top, len(sizes) - 1)] for sizes in legacy) if all(legacy) else None
 
 
-def _first(stated: Mapping[FieldPath, list[int]], names: Iterable[str]) -> int | None:
+def _first(field_numbers: Mapping[FieldPath, list[int]], names: Iterable[str]) -> int | None:
     """The size in the first of these fields that states one. In Caffe, 0 means that none is stated."""
     for name in names:
-        for path, numbers in stated.items():
+        for path, numbers in field_numbers.items():
             if _is_named(path, (name,)) and numbers[-1]:
                 return numbers[-1]
     return None
@@ -106,8 +109,8 @@ def _is_named(path: FieldPath, names: Iterable[str]) -> bool:
     return ".".join(path[1:]) in names
 
 
-def _channels(layer: Message, stated: Mapping[FieldPath, list[int]]) -> int | None:
-    channels = _first(stated, ("channels",))
+def _channels(layer: Message, field_numbers: Mapping[FieldPath, list[int]]) -> int | None:
+    channels = _first(field_numbers, ("channels",))
     if channels is not None:
         return channels
     transform, images = layer.transform_param, layer.image_data_param

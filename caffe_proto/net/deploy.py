@@ -16,11 +16,11 @@ from prototrt.caffe_proto.net.data_layers import (
     PartialShape,
     is_label_by_name,
     is_source,
-    known_shape,
     label_tops,
+    shape_from_fields,
 )
 from prototrt.caffe_proto.net.untangle import Untangled, untangle
-from prototrt.caffe_proto.schema import Message, is_known, message_class
+from prototrt.caffe_proto.schema import Message, is_layer_type, message_class
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
@@ -65,7 +65,7 @@ def _is_measure(entry: LayerEntry) -> bool:
     facts, layer = _facts(entry), entry.message
     if facts.measures_with is not None and len(layer.bottom) >= facts.measures_with:
         return True
-    if facts.role is Role.COMPUTES and (facts.is_code or not is_known(layer.type)):
+    if facts.role is Role.COMPUTES and (facts.is_code or not is_layer_type(layer.type)):
         return bool(layer.bottom) and (not layer.top or any(layer.loss_weight))
     return facts.role is Role.MEASURE
 
@@ -81,7 +81,7 @@ class _Cut:
     entries: Sequence[LayerEntry]
     names: Untangled
     file: str
-    wanted: set[str] = field(default_factory=set)
+    needed_blobs: set[str] = field(default_factory=set)
     measured: set[str] = field(default_factory=set)  # values that come from a loss
     labels: set[str] = field(default_factory=set)  # values that come only from labels
     comparing: set[int] = field(default_factory=set)  # layers of unknown types that end the net with labels
@@ -96,13 +96,13 @@ class _Cut:
             self._mark_origins(index)
         self._mark_auxiliary()
         for index in reversed(range(len(self.entries))):
-            self._mark_wanted(index)
+            self._mark_needed(index)
         for index, (entry, tops) in enumerate(zip(self.entries, self.names.tops, strict=True)):
             is_whole = self._is_kept(index) and not is_source(entry) and not self._measures(index)
-            self.made.update(tops if is_whole else self.wanted.intersection(tops))
+            self.made.update(tops if is_whole else self.needed_blobs.intersection(tops))
 
     def _is_kept(self, index: int) -> bool:
-        return not self.wanted.isdisjoint(self.names.tops[index])
+        return not self.needed_blobs.isdisjoint(self.names.tops[index])
 
     def _passed(self, index: int) -> int:
         """How many tops of the layer are its bottoms when the net is deployed."""
@@ -113,7 +113,9 @@ class _Cut:
 
     def _compares(self, index: int) -> bool:
         """Whether a layer of an unknown type ends the net, and reads labels beside what the net computes."""
-        if is_known(self.entries[index].message.type) or not self._ends.issuperset(self.names.tops[index]):
+        if is_layer_type(self.entries[index].message.type) or not self._ends.issuperset(
+            self.names.tops[index]
+        ):
             return False
         labels = self._labels_of(index)
         return bool(labels) and not self._fed.union(labels).issuperset(self.names.bottoms[index])
@@ -133,7 +135,7 @@ class _Cut:
         Forks for faces do that to the score of the right class.
         """
         layer, bottoms = self.entries[index].message, self.names.bottoms[index]
-        if is_known(layer.type) or len(bottoms) < 2 or not layer.top:
+        if is_layer_type(layer.type) or len(bottoms) < 2 or not layer.top:
             return False
         if self.names.tops[index][0] in self._leading_to_ends:
             return False
@@ -181,20 +183,20 @@ class _Cut:
         weights = self.entries[index].message.loss_weight
         return float(weights[0]) if weights else 1.0
 
-    def _mark_wanted(self, index: int) -> None:
+    def _mark_needed(self, index: int) -> None:
         entry, bottoms, tops = self.entries[index], self.names.bottoms[index], self.names.tops[index]
         if self._measures(index):
             if not self._helping.issuperset(self._predictions(index)):
-                self.wanted.update(self._predictions(index))
+                self.needed_blobs.update(self._predictions(index))
             return
         if not is_source(entry):
             ends = self._ends.intersection(tops)
-            self.wanted.update(ends - self.measured - self.labels)
+            self.needed_blobs.update(ends - self.measured - self.labels)
         if count := self._passed(index):
             pairs = zip(bottoms[:count], tops, strict=False)
-            self.wanted.update(bottom for bottom, top in pairs if top in self.wanted)
-        elif not self.wanted.isdisjoint(tops):
-            self.wanted.update(bottoms)
+            self.needed_blobs.update(bottom for bottom, top in pairs if top in self.needed_blobs)
+        elif not self.needed_blobs.isdisjoint(tops):
+            self.needed_blobs.update(bottoms)
 
     def _predictions(self, index: int) -> list[str]:
         """The bottoms of a measure that the net computes, not the labels. Some losses take both in any order."""
@@ -213,7 +215,9 @@ class _Cut:
         bottoms = self.names.bottoms[index]
         if self.entries[index].message.type != "Eltwise" or self.labels.isdisjoint(bottoms):
             return [value]
-        return [found for bottom in bottoms if bottom not in self.labels for found in self._unmasked(bottom)]
+        return [
+            source for bottom in bottoms if bottom not in self.labels for source in self._unmasked(bottom)
+        ]
 
     @cached_property
     def _ends(self) -> frozenset[str]:
@@ -287,7 +291,7 @@ class _Cut:
 
     def _inputs(self, index: int) -> list[LayerEntry]:
         entry, tops = self.entries[index], self.names.tops[index]
-        numbers = [number for number, value in enumerate(tops) if value in self.wanted]
+        numbers = [number for number, value in enumerate(tops) if value in self.needed_blobs]
         for number, blob in enumerate(entry.message.top):
             if number not in numbers:
                 self._warn(entry, f'dropped its top "{blob}": the deployed net does not need it')
@@ -297,15 +301,15 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        shape = known_shape(entry, number, has_frames=blob in self._read_as_videos)
+        shape = shape_from_fields(entry, number, has_frames=blob in self._read_as_videos)
         if shape is not None:
             self.shapes[blob] = shape
-        told = (
+        note = (
             "" if shape is None else f" of shape ({', '.join('?' if n is None else str(n) for n in shape)})"
         )
         if shape and None not in shape:
             layer.input_param.shape.add().dim.extend(shape)
-        self._warn(entry, f'became the input "{blob}"{told}')
+        self._warn(entry, f'became the input "{blob}"{note}')
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
         return LayerEntry(layer, entry.line)
@@ -317,13 +321,13 @@ class _Cut:
         for bottom, top, value in zip(
             entry.message.bottom[:count], entry.message.top, self.names.tops[index], strict=False
         ):
-            if value in self.wanted and bottom != top:
+            if value in self.needed_blobs and bottom != top:
                 name = self._free_name(top, entry)
                 layer = message_class("LayerParameter")(name=name, type="Split", bottom=[bottom], top=[top])
                 kept.append(LayerEntry(layer, entry.line))
         with_labels = index in self.changing
-        told = "it reads labels, which are known only in training" if with_labels else ""
-        self._warn(entry, f"dropped: {told or 'it changes data while a net is trained'}")
+        reason = "it reads labels, which are known only in training" if with_labels else ""
+        self._warn(entry, f"dropped: {reason or 'it changes data while a net is trained'}")
         return kept
 
     def _answer(self, index: int) -> list[LayerEntry]:
@@ -331,8 +335,8 @@ class _Cut:
         if index in self.helped:
             main = self.helped[index]
             because = f"it has loss_weight {self._weight(index):g} and measures by the same labels"
-            told = f'"{self.entries[main].message.name}" with loss_weight {self._weight(main):g}'
-            self._warn(entry, f"dropped: it only helps training, because {because} as {told}")
+            description = f'"{self.entries[main].message.name}" with loss_weight {self._weight(main):g}'
+            self._warn(entry, f"dropped: it only helps training, because {because} as {description}")
             return []
         kind = _facts(entry).answer
         if kind is None or not predictions or (predictions[0], kind) in self._readers:

@@ -23,14 +23,14 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
     ``shapes`` are those of inputs; each input must have one, here or in the file. The transform_param of a
     data layer is kept in the input, where Caffe ignores it. Raises ConversionError.
     """
-    given = shapes or {}
+    overrides = shapes or {}
     if model.framework != "caffe":
         raise NetError(
             "this is a Caffe2 net, which has no Caffe prototxt",
             where=model.file,
             fix="give it to the other commands unchanged: a predict net has no training layers",
         )
-    raise_all(list(_problems(model, given)))
+    raise_all(list(_problems(model, overrides)))
     net = message_class("NetParameter")(name=model.name)
     for layer in model.layers:
         message = net.layer.add()
@@ -38,7 +38,7 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
         for unneeded in ("blobs", "include", "exclude", "phase"):
             message.ClearField(unneeded)
         if layer.type == "Input":
-            _state_shapes(message, given)
+            _state_shapes(message, overrides)
     text: str = text_format.MessageToString(net, as_utf8=True)
     # Written in octal where a name has characters that act on a terminal.
     return text if visible(text) == text else text_format.MessageToString(net, as_utf8=False)
@@ -47,15 +47,15 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
 def transformations(model: Model) -> list[str]:
     """How to prepare the data of each input, in one line for each."""
     inputs = [layer for layer in model.layers if layer.type == "Input"]
-    return [f"{layer.origin}: {told}" for layer in inputs if (told := transformation(layer.message))]
+    return [f"{layer.origin}: {text}" for layer in inputs if (text := transformation(layer.message))]
 
 
-def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
+def _problems(model: Model, overrides: Shapes) -> Iterator[ConversionError]:
     yield from model.problems
     yield from (error for layer in model.layers for error in layer.problems)
     inputs = [layer for layer in model.layers if layer.type == "Input"]
     blobs = [blob for layer in inputs for blob in layer.tops]
-    for name in given:
+    for name in overrides:
         if name not in blobs:
             problem = f'a shape is given for "{name}", which is not an input'
             fix = (
@@ -63,25 +63,25 @@ def _problems(model: Model, given: Shapes) -> Iterator[ConversionError]:
             )
             yield NetError(problem, where=model.file, fix=fix)
     for layer in inputs:
-        yield from _without_shape(layer, given, model.layers)
+        yield from _without_shape(layer, overrides, model.layers)
 
 
-def _without_shape(layer: Layer, given: Shapes, layers: Sequence[Layer]) -> Iterator[ConversionError]:
+def _without_shape(layer: Layer, overrides: Shapes, layers: Sequence[Layer]) -> Iterator[ConversionError]:
     count = len(layer.message.input_param.shape)
     if count > 1 and count != len(layer.tops):
         problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one per top"
         yield NetError(problem, origin=layer.origin, fix="state shape once, or once per top")
     for index, blob in enumerate(layer.tops):
-        if blob not in given and not count:
+        if blob not in overrides and not count:
             fix = Worded("give one: {}", shape_option(blob, layers))
             where = f'top "{layer.top_blob(index)}"'
             yield ShapeError("the file states no shape", origin=layer.origin, blob=where, fix=fix)
 
 
-def _state_shapes(message: Message, given: Shapes) -> None:
-    stated = [list(shape.dim) for shape in message.input_param.shape]
+def _state_shapes(message: Message, overrides: Shapes) -> None:
+    dims = [list(shape.dim) for shape in message.input_param.shape]
     shapes = [
-        given.get(blob, stated[min(index, len(stated) - 1)] if stated else ())
+        overrides.get(blob, dims[min(index, len(dims) - 1)] if dims else ())
         for index, blob in enumerate(message.top)
     ]
     del message.input_param.shape[:]

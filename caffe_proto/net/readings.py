@@ -97,8 +97,8 @@ def _is_whole(reading: Reading, made: Collection[str]) -> bool:
         return False
     return errors is not None and all(
         isinstance(error, MissingBlobError) and error.bottom not in made
-        for found in errors.values()
-        for error in found
+        for each in errors.values()
+        for error in each
     )
 
 
@@ -145,12 +145,12 @@ def explained(
     maker = next((entry for entry in excluded if error.bottom in entry.message.top), None)
     if maker is None:
         return error
-    told = f'layer "{maker.message.name}" (line {maker.line})'
+    place = f'layer "{maker.message.name}" (line {maker.line})'
     return MissingBlobError(
         error.problem,
         bottom=error.bottom,
         origin=error.origin,
-        because=f"{told}, which makes it, is not in the net for {asked}",
+        because=f"{place}, which makes it, is not in the net for {asked}",
         fix=advice(readings, asked),
     )
 

@@ -25,10 +25,10 @@ def example_shape(
 ) -> list[int | str]:
     """A letter for each axis that the readers of the blob need, or its size if that is known."""
     letters = _axes(blob, layers).split("x")
-    known = sizes.get(blob, ())
-    if len(known) != len(letters):
+    dims = sizes.get(blob, ())
+    if len(dims) != len(letters):
         return list(letters)
-    return [letter if size is None else size for letter, size in zip(letters, known, strict=True)]
+    return [letter if size is None else size for letter, size in zip(letters, dims, strict=True)]
 
 
 def _axes(blob: str, layers: Sequence[Layer], of_embedding: bool = False) -> str:

@@ -19,25 +19,25 @@ _WHOLE = {
 }
 
 
-def stated_numbers(entry: LayerEntry) -> dict[FieldPath, list[int]]:
+def numbers_of_fields(entry: LayerEntry) -> dict[FieldPath, list[int]]:
     """The integers by the path of field names: ``("data_param", "batch_size")``."""
-    found: dict[FieldPath, list[int]] = {}
-    for path, number in _known(entry.message, ()):
-        found.setdefault(path, []).append(number)
+    numbers: dict[FieldPath, list[int]] = {}
+    for path, number in _numbers_at(entry.message, ()):
+        numbers.setdefault(path, []).append(number)
     for finding in entry.findings:
         if finding.is_unknown and finding.field is not None:
             for path, number in _written(finding.value, (*finding.path[1:], finding.field)):
-                found.setdefault(path, []).append(number)
-    return found
+                numbers.setdefault(path, []).append(number)
+    return numbers
 
 
-def _known(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+def _numbers_at(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
     for field, value in message.ListFields():
         inner = (*path, str(field.name))
         each = value if is_repeated(field) else (value,)
         if field.message_type is not None:
             for part in each:
-                yield from _known(part, inner)
+                yield from _numbers_at(part, inner)
         elif field.cpp_type in _WHOLE:
             yield from ((inner, int(number)) for number in each)
 

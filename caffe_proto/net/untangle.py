@@ -136,12 +136,12 @@ def _blame_writers_of_what_others_read(walk: _Walk) -> None:
                 continue
             others.remove(new.writer)  # once: that is what it works on
             if others:
-                told = listed([f'"{other.message.name}" in line {other.line}' for other in others])
+                readers = listed([f'"{other.message.name}" in line {other.line}' for other in others])
                 error = NetError(
                     "the blob is written in place while others read it",
                     origin=new.writer.origin(walk.file),
                     blob=f'top "{blob}"',
-                    because=Worded("it is read by layer {}: to Caffe it is written twice", told),
+                    because=Worded("it is read by layer {}: to Caffe it is written twice", readers),
                     fix="give the top another name, and let the later layers read that",
                 )
                 walk.blame(new.writer, error)

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.text.tokens import Token, TokenKind
 
 def explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:
     """Name the message that has the field, or the field that it misspells."""
-    names = [known.name for known in descriptor.fields]
+    names = [field.name for field in descriptor.fields]
     fork = FIELDS.get((str(descriptor.name), name))
     is_of_net = len(finding.path) == 0
     finding.is_misspelt = fork is None and bool(close_names(name, names))
@@ -58,28 +58,28 @@ _OF_OTHER_TYPES = ("true", "false", "inf", "infinity", "nan")
 """Words that are values, and not placeholders of a template."""
 
 
-def fix_of_value(known: FieldDescriptor, token: Token) -> str:
+def fix_of_value(field: FieldDescriptor, token: Token) -> str:
     """What to write instead of a value that the field does not take."""
-    if (fix := _fix_of_mixed_forms(known, token)) is not None:
+    if (fix := _fix_of_mixed_forms(field, token)) is not None:
         return fix
-    if known.cpp_type in _NUMBERS and token.text.lower() in _OF_OTHER_TYPES:
+    if field.cpp_type in _NUMBERS and token.text.lower() in _OF_OTHER_TYPES:
         return "write a number"
-    if token.kind is TokenKind.WORD and known.cpp_type in _NUMBERS:
+    if token.kind is TokenKind.WORD and field.cpp_type in _NUMBERS:
         define = Option("define", {token.text: "VALUE"})
         return Worded("write a number; or fill it in, if this is a template: {}", define)
-    if known.enum_type is not None:
+    if field.enum_type is not None:
         return "write one of these names"
-    if known.cpp_type in _NUMBERS and _QUOTED_NUMBER.fullmatch(token.text):
-        return f"remove the quotes: {known.name}: {token.text[1:-1]}"
-    return f"write such a value, or leave {known.name} out"
+    if field.cpp_type in _NUMBERS and _QUOTED_NUMBER.fullmatch(token.text):
+        return f"remove the quotes: {field.name}: {token.text[1:-1]}"
+    return f"write such a value, or leave {field.name} out"
 
 
-def _fix_of_mixed_forms(known: FieldDescriptor, token: Token) -> str | None:
+def _fix_of_mixed_forms(field: FieldDescriptor, token: Token) -> str | None:
     """A fix for a type in the notation of the other form: ``RELU`` in ``layers``, ``"ReLU"`` in ``layer``."""
-    if known.full_name == "caffe.V1LayerParameter.type" and token.kind is TokenKind.STRING:
+    if field.full_name == "caffe.V1LayerParameter.type" and token.kind is TokenKind.STRING:
         return f"write layer instead of layers, the form whose type is {token}"
     if (
-        known.full_name == "caffe.LayerParameter.type"
+        field.full_name == "caffe.LayerParameter.type"
         and token.kind is TokenKind.WORD
         and token.text.isupper()
     ):

@@ -57,8 +57,8 @@ def _chosen(entries: Sequence[LayerEntry], pattern: str, field: str, where: str)
 
 def _other_messages(types: Iterable[str]) -> str | None:
     """Advice: the messages that these types read. None if they read none."""
-    known = dict.fromkeys(field for kind in types for field in parameter_fields(kind))
-    return f"set a field of {' or '.join(known)}" if known else None
+    messages = dict.fromkeys(field for kind in types for field in parameter_fields(kind))
+    return f"set a field of {' or '.join(messages)}" if messages else None
 
 
 def _is_named(name: str, pattern: str) -> bool:
@@ -82,12 +82,12 @@ def _resolved(key: str, where: str) -> tuple[str, list[FieldDescriptor]]:
 
 
 def _fields(names: Sequence[str], where: str) -> list[FieldDescriptor]:
-    descriptor, found = message_class("LayerParameter").DESCRIPTOR, []
+    descriptor, path = message_class("LayerParameter").DESCRIPTOR, []
     for place, name in enumerate(names):
         field = descriptor.fields_by_name.get(name)
         if field is None:
-            known = choices(name, descriptor.fields_by_name)
-            raise NetError(f'{descriptor.name} has no field "{name}"', where=where, fix=f"use {known}")
+            candidates = choices(name, descriptor.fields_by_name)
+            raise NetError(f'{descriptor.name} has no field "{name}"', where=where, fix=f"use {candidates}")
         inner = field.message_type
         is_last = place == len(names) - 1
         if is_last != (inner is None):
@@ -96,9 +96,9 @@ def _fields(names: Sequence[str], where: str) -> list[FieldDescriptor]:
                 where=where,
                 fix=f"name one of its fields: {choices('', inner.fields_by_name)}" if inner else None,
             )
-        found.append(field)
+        path.append(field)
         descriptor = inner
-    return found
+    return path
 
 
 def _values(field: FieldDescriptor, value: FieldValue, where: str) -> list[Scalar]:
@@ -125,7 +125,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
         return value
     except BadValueError as error:
         raise NetError(
-            f"{field.name} is {error.found if text else 'nothing'}, expected {error.expected}",
+            f"{field.name} is {error.actual if text else 'nothing'}, expected {error.expected}",
             where=where,
             fix=error.fix,
         ) from error

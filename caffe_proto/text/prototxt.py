@@ -23,7 +23,7 @@ from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 
 FieldPath = tuple[str, ...]
 """The names of the messages and of the field that lead to a value."""
-_ReadOne = Callable[[Message, "_KnownField", Token, FieldPath], None]
+_ReadOne = Callable[[Message, "_FieldDefinition", Token, FieldPath], None]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
@@ -68,7 +68,7 @@ class ParsedNet:
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownField:
+class _FieldDefinition:
     """What the reader asks of a field. Descriptors are slow to answer, and nets repeat a few fields."""
 
     descriptor: FieldDescriptor
@@ -123,17 +123,17 @@ class _Reader:
             name = self.tokens.take()
             if name.kind is not TokenKind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
-            owner, known = message, _known_field(message.DESCRIPTOR, name.text)
-            if known is None:
+            owner, definition = message, _field_definition(message.DESCRIPTOR, name.text)
+            if definition is None:
                 owner = self._owner(message, name.text)
-                known = _known_field(owner.DESCRIPTOR, name.text)
-            if known is None:
+                definition = _field_definition(owner.DESCRIPTOR, name.text)
+            if definition is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
-                first = seen.setdefault(known.name, name.offset)
-                if first != name.offset and not known.is_repeated:
-                    self._find_second(known, name, path, first)
-                self._read_known(owner, known, name, (*path, known.name))
+                first = seen.setdefault(definition.name, name.offset)
+                if first != name.offset and not definition.is_repeated:
+                    self._find_second(definition, name, path, first)
+                self._read_defined(owner, definition, name, (*path, definition.name))
             self._take_separator()
 
     def _read_plain_fields(self, message: Message, seen: dict[str, int], path: FieldPath) -> None:
@@ -142,15 +142,15 @@ class _Reader:
         descriptor = message.DESCRIPTOR
         while plain := self.tokens.plain_field(place):
             name, string, word = plain.groups()
-            known = _known_field(descriptor, name)
-            if known is None or (known.name in seen and not known.is_repeated):
+            definition = _field_definition(descriptor, name)
+            if definition is None or (definition.name in seen and not definition.is_repeated):
                 break
-            value = string if known.is_string else _value_of(known.descriptor, word)
+            value = string if definition.is_string else _value_of(definition.descriptor, word)
             if value is None:
                 break
-            seen[known.name] = place
-            self._count(known.name, place, path)
-            known.store(message, value)
+            seen[definition.name] = place
+            self._count(definition.name, place, path)
+            definition.store(message, value)
             place = plain.end()
         if place != begin:
             self.tokens.go_to(place)
@@ -195,53 +195,57 @@ class _Reader:
             )
         return False
 
-    def _find_second(self, known: _KnownField, name: Token, path: FieldPath, first: int) -> None:
+    def _find_second(self, definition: _FieldDefinition, name: Token, path: FieldPath, first: int) -> None:
         self._find(
             name,
             path,
-            f"{known.name} is given a second time",
+            f"{definition.name} is given a second time",
             because=f"line {self.tokens.line_at(first)} gives it first",
             fix="remove one of the two",
-            field=known.name,
+            field=definition.name,
         )
 
-    def _read_known(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
+    def _read_defined(
+        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath
+    ) -> None:
         """Read one value; for a repeated field, it may be a list in brackets."""
         has_colon = self.tokens.take_if(":")
-        if not (has_colon or known.is_message):
+        if not (has_colon or definition.is_message):
             token = self.tokens.ahead
-            raise self._broken(token, path, f"found {token}, expected : after {known.name}")
-        read = self._read_message if known.is_message else self._read_value
-        if known.is_repeated and self.tokens.take_if("["):
-            self._read_list(message, known, name, path, read)
+            raise self._broken(token, path, f"found {token}, expected : after {definition.name}")
+        read = self._read_message if definition.is_message else self._read_value
+        if definition.is_repeated and self.tokens.take_if("["):
+            self._read_list(message, definition, name, path, read)
         else:
             self._note_line(name, path)
-            read(message, known, name, path)
+            read(message, definition, name, path)
 
     def _read_list(
-        self, message: Message, known: _KnownField, name: Token, path: FieldPath, read: _ReadOne
+        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath, read: _ReadOne
     ) -> None:
         if self.tokens.take_if("]"):
             return
-        if known.name not in _MOST and (numbers := self._plain_numbers(known)):
-            getattr(message, known.name).extend(numbers)
+        if definition.name not in _MOST and (numbers := self._plain_numbers(definition)):
+            getattr(message, definition.name).extend(numbers)
             return
         while True:
             self._note_line(self.tokens.ahead, path)
-            read(message, known, name, path)
+            read(message, definition, name, path)
             if self.tokens.take_if("]"):
                 return
             if not self.tokens.take_if(","):
                 token = self.tokens.ahead
                 raise self._broken(token, path, f"found {token}, expected , or ] in the list")
 
-    def _plain_numbers(self, known: _KnownField) -> list[Scalar] | None:
+    def _plain_numbers(self, definition: _FieldDefinition) -> list[Scalar] | None:
         """All values of a list, if they are plain numbers. To read them as tokens takes ten times as long."""
         begin = self.tokens.ahead.offset
         words = self.tokens.list_until(begin, "]")
-        if known.is_message or words is None:
+        if definition.is_message or words is None:
             return None
-        numbers = [plain_number(known.descriptor, word.strip(" \t\r\n\v\f")) for word in words.split(",")]
+        numbers = [
+            plain_number(definition.descriptor, word.strip(" \t\r\n\v\f")) for word in words.split(",")
+        ]
         if None in numbers:
             return None
         self.tokens.go_to(begin + len(words) + 1)
@@ -252,19 +256,24 @@ class _Reader:
         if len(path) == 1:
             self.lines.setdefault(path[0], []).append(self.tokens.line(token))
 
-    def _read_message(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
+    def _read_message(
+        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath
+    ) -> None:
         opening = self.tokens.take()
         if opening.text not in ("{", "<"):
-            raise self._broken(opening, path, f"found {opening}, expected {{ after {known.name}")
+            raise self._broken(opening, path, f"found {opening}, expected {{ after {definition.name}")
         self._refuse_depth(len(path), opening, path)
-        child = getattr(message, known.name)
-        if known.is_repeated:
+        child = getattr(message, definition.name)
+        if definition.is_repeated:
             child = child.add()
         else:
             child.SetInParent()
-        if len(path) == 1 and known.name in _LAYER_FIELDS:
+        if len(path) == 1 and definition.name in _LAYER_FIELDS:
             self.layer = OpenLayer(
-                child, known.name, len(getattr(message, known.name)) - 1, self.lines[known.name][-1]
+                child,
+                definition.name,
+                len(getattr(message, definition.name)) - 1,
+                self.lines[definition.name][-1],
             )
         self.read_fields(child, _CLOSING[opening.text], path, self.tokens.line(name))
         self._check_required(child, name, path)
@@ -276,40 +285,42 @@ class _Reader:
             raise self._broken(opening, path[:1], f"there are more than {_DEEPEST} blocks within each other")
 
     def _check_required(self, message: Message, name: Token, path: FieldPath) -> None:
-        for known in required_fields(message.DESCRIPTOR):
-            if not message.HasField(known):
+        for definition in required_fields(message.DESCRIPTOR):
+            if not message.HasField(definition):
                 self._find(
                     name,
                     path,
-                    f"{known} is missing",
-                    fix=f"add {known}: and its value",
-                    field=known,
+                    f"{definition} is missing",
+                    fix=f"add {definition}: and its value",
+                    field=definition,
                 )
 
-    def _read_value(self, message: Message, known: _KnownField, name: Token, path: FieldPath) -> None:
+    def _read_value(
+        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath
+    ) -> None:
         token = self.tokens.ahead
         if token.kind is TokenKind.END or (token.kind is TokenKind.SIGN and token.text != "-"):
-            raise self._broken(token, path[:-1], f"found {token}, expected a value for {known.name}")
-        if self._is_fork_type(known.descriptor, token):
+            raise self._broken(token, path[:-1], f"found {token}, expected a value for {definition.name}")
+        if self._is_fork_type(definition.descriptor, token):
             self.tokens.take()
             return
         try:
-            value = scalar_reader(known.descriptor)(self.tokens)
+            value = scalar_reader(definition.descriptor)(self.tokens)
         except BadValueError as bad:
-            field = known.descriptor
-            if known.name == _ENGINE:
+            field = definition.descriptor
+            if definition.name == _ENGINE:
                 return
-            problem = f"{known.name} is {bad.found}, expected {bad.expected}"
+            problem = f"{definition.name} is {bad.actual}, expected {bad.expected}"
             fix = bad.fix or fix_of_value(field, token)
-            self._find(token, path[:-1], problem, fix=fix, field=known.name)
+            self._find(token, path[:-1], problem, fix=fix, field=definition.name)
             return
-        known.store(message, value)
+        definition.store(message, value)
 
-    def _is_fork_type(self, known: FieldDescriptor, token: Token) -> bool:
+    def _is_fork_type(self, definition: FieldDescriptor, token: Token) -> bool:
         """Whether this is a V1 type of a fork, rather than a misspelt one of Caffe's; if so it is kept."""
-        if self.layer is None or known.full_name != "caffe.V1LayerParameter.type":
+        if self.layer is None or definition.full_name != "caffe.V1LayerParameter.type":
             return False
-        enum: Message = known.enum_type
+        enum: Message = definition.enum_type
         names = enum.values_by_name
         if token.kind is not TokenKind.WORD or token.text in names or close_names(token.text, names):
             return False
@@ -416,12 +427,12 @@ class _Reader:
 
 
 @lru_cache(maxsize=1024)
-def _known_field(descriptor: Descriptor, name: str) -> _KnownField | None:
+def _field_definition(descriptor: Descriptor, name: str) -> _FieldDefinition | None:
     """The field of that name in Caffe, or of the name that a fork gives it."""
     field = descriptor.fields_by_name.get(_OTHER_NAMES.get((str(descriptor.name), name), name))
     if field is None:
         return None
-    return _KnownField(
+    return _FieldDefinition(
         field,
         field.name,
         is_repeated(field),

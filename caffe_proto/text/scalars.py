@@ -34,10 +34,10 @@ ScalarReader: TypeAlias = Callable[[Tokens], Scalar]
 class BadValueError(Exception):
     """A value does not suit its field. The reader adds the place."""
 
-    def __init__(self, expected: str, found: str, fix: str | None = None) -> None:
-        super().__init__(expected, found, fix)
+    def __init__(self, expected: str, actual: str, fix: str | None = None) -> None:
+        super().__init__(expected, actual, fix)
         self.expected = expected
-        self.found = found
+        self.actual = actual
         self.fix = fix
 
 

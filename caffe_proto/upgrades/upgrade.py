@@ -112,11 +112,11 @@ def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
         if finding.layer is not None:
             findings.setdefault(finding.layer.index, []).append(finding)
     layers = _layers_from_v1(net, file) if message.layers else _layers(net)
-    found = [
+    sources = [
         replace(entry, findings=tuple(findings[index])) if index in findings else entry
         for index, entry in layers
     ]
-    return _inputs(net, file, found) + found
+    return _inputs(net, file, sources) + sources
 
 
 def _layers(net: ParsedNet) -> Iterator[tuple[int, LayerEntry]]:

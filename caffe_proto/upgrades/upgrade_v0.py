@@ -182,8 +182,8 @@ def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
             homes, name = _MOVED.get(field.name, ({}, ""))
             home = homes.get(flat.type) or homes.get("*")
             if home is None:
-                told = f'a layer of type "{flat.type}" has no field "{field.name}"'
-                warnings.append(f"{origin}: {told}: it is ignored, as in Caffe")
+                problem = f'a layer of type "{flat.type}" has no field "{field.name}"'
+                warnings.append(f"{origin}: {problem}: it is ignored, as in Caffe")
             else:
                 _move(getattr(new, home), name, field.name, value, origin)
     return new, warnings

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError, WeightsError
-from prototrt.caffe_proto.common.files import told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.weights import Array, FromFile, StoredBlob, checked_count, sha256_of
 from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
 from prototrt.caffe_proto.weights.npz import announced
@@ -43,7 +43,7 @@ class ArrayFileWeights(FromFile):
 
 def open_npz(file: str) -> ArrayFileWeights:
     layers: Index = {}
-    with told_to_the_user(file, "an npz file"), damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
+    with errors_for_user(file, "an npz file"), damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
             layer, index = layer_and_index(entry.filename.removesuffix(".npy"), file)
             shape = _npy_shape(archive, entry, f'{file}: layer "{layer}"', f"blob {index}")
@@ -66,14 +66,14 @@ def layer_and_index(key: str, file: str) -> tuple[str, int]:
 
 def _npy_shape(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, blob: str) -> tuple[int, ...]:
     """The shape in the header, if it agrees with the size: NumPy would allocate any size that a header states."""
-    found = announced(archive, entry)
-    check_dtype(found.dtype, where, blob)
-    checked_count(found.shape, found.size, where, blob)
-    return found.shape
+    header = announced(archive, entry)
+    check_dtype(header.dtype, where, blob)
+    checked_count(header.shape, header.size, where, blob)
+    return header.shape
 
 
 def _read_npy(file: str, key: str) -> Array:
-    with told_to_the_user(file, "an npz file"), damage_of(file, "npz"), np.load(file) as archive:
+    with errors_for_user(file, "an npz file"), damage_of(file, "npz"), np.load(file) as archive:
         array: Array = archive[key]
     return array.astype(np.float32, copy=False)
 

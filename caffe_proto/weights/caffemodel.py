@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import HEAD, PROTOTXT_FIRST, mapped, open_regular, told_to_the_user
+from prototrt.caffe_proto.common.files import HEAD, PROTOTXT_FIRST, errors_for_user, mapped, open_regular
 from prototrt.caffe_proto.recognition import CAFFEMODEL, looks_like_text, refuse_strangers
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import FromFile, StoredBlob, sha256_of
-from prototrt.caffe_proto.weights.damage import damage_told
+from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
@@ -61,22 +61,22 @@ class CaffemodelWeights(FromFile):
         return self.layers.keys()
 
     def stored(self, layer: str) -> Sequence[StoredBlob] | None:
-        found = self.layers.get(layer)
-        if found is None:
+        messages = self.layers.get(layer)
+        if messages is None:
             return None
-        with damage_told(self.file, len(self.buffer), "caffemodel"):
+        with damage_errors(self.file, len(self.buffer), "caffemodel"):
             return tuple(
                 stored_blob(
                     self.buffer, blob.start, blob.end, f'{self.file}: layer "{layer}"', f"blob {index}"
                 )
-                for index, blob in enumerate(found)
+                for index, blob in enumerate(messages)
             )
 
 
 def open_caffemodel(file: str) -> CaffemodelWeights:
     """Map the file and find its blobs. No number is read before an array is asked for."""
     buffer = _mapped(file)
-    with damage_told(file, len(buffer), "caffemodel"):
+    with damage_errors(file, len(buffer), "caffemodel"):
         layers, ignored = _layers(buffer, file)
     if not layers:
         raise UnreadableFileError(
@@ -84,12 +84,12 @@ def open_caffemodel(file: str) -> CaffemodelWeights:
             where=file,
             fix="give the file with the weights (a mean file or a solver state has none)",
         )
-    found, repeated = _by_name(layers, file)
-    return CaffemodelWeights(file, buffer, found, ignored + repeated)
+    by_name, repeated = _by_name(layers, file)
+    return CaffemodelWeights(file, buffer, by_name, ignored + repeated)
 
 
 def _mapped(file: str) -> Buffer:
-    with told_to_the_user(file, "a caffemodel"), open_regular(file, "a caffemodel") as stream:
+    with errors_for_user(file, "a caffemodel"), open_regular(file, "a caffemodel") as stream:
         head = stream.read(HEAD)
         fix = "give the file that training has saved, such as a .caffemodel"
         refuse_strangers(head, file, "a caffemodel", fix, CAFFEMODEL)
@@ -148,11 +148,11 @@ def _layer(buffer: Buffer, item: Field, form: _Form) -> _StoredLayer:
 
 def _by_name(layers: list[_StoredLayer], file: str) -> tuple[dict[str, list[Field]], tuple[str, ...]]:
     """The layers by name. Caffe copies layers with the same name one after the other, so the last one counts."""
-    found: dict[str, list[Field]] = {}
+    by_name: dict[str, list[Field]] = {}
     warnings = []
     for layer in layers:
-        if layer.blobs and layer.name in found:
+        if layer.blobs and layer.name in by_name:
             warnings.append(f'{file}: there are two layers "{layer.name}"; the last one is used, as in Caffe')
         if layer.blobs:
-            found[layer.name] = layer.blobs
-    return found, tuple(warnings)
+            by_name[layer.name] = layer.blobs
+    return by_name, tuple(warnings)

@@ -32,7 +32,7 @@ SIGNS_OF_DAMAGE = (
 
 
 @contextmanager
-def damage_told(file: str, size: int, what: str) -> Iterator[None]:
+def damage_errors(file: str, size: int, what: str) -> Iterator[None]:
     """Turn a ``WireError`` into a message about a file of ``size`` bytes. ``what`` is its kind, as in "caffemodel"."""
     try:
         yield

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.weights.array_files import (
     ArrayFileWeights,
@@ -43,7 +43,7 @@ def open_hdf5(file: str) -> ArrayFileWeights:
     """Caffe's ``.caffemodel.h5``. Raises ``UnreadableFileError`` if its numbers are not all in the file itself."""
     h5py = _h5py(file)
     layers: Index = {}
-    with told_to_the_user(file, "an HDF5 file"), damage_of(file, "HDF5"), h5py.File(file, "r") as store:
+    with errors_for_user(file, "an HDF5 file"), damage_of(file, "HDF5"), h5py.File(file, "r") as store:
         data = _member(h5py, file, store, b"data") if store.id.links.exists(b"data") else None
         if not isinstance(data, h5py.Group):
             if _OF_KERAS in store.attrs:
@@ -91,14 +91,14 @@ def _member(h5py: Any, file: str, group: Any, name: bytes) -> Any:
     if kind == h5py.h5l.TYPE_HARD:
         return group[name]
     if kind == h5py.h5l.TYPE_SOFT:
-        found = f'a soft link to "{group.get(name, getlink=True).path}"'
+        target = f'a soft link to "{group.get(name, getlink=True).path}"'
     elif kind == h5py.h5l.TYPE_EXTERNAL:
         link = group.get(name, getlink=True)
-        found = f'a link to "{link.path}" in the file "{link.filename}"'
+        target = f'a link to "{link.path}" in the file "{link.filename}"'
     else:
-        found = f"a user-defined link of class {kind}"
+        target = f"a user-defined link of class {kind}"
     path = f"{group.name.rstrip('/')}/{name.decode(errors='replace')}"
-    raise _elsewhere(file, path, f"this is {found}, expected numbers")
+    raise _elsewhere(file, path, f"this is {target}, expected numbers")
 
 
 def _stored(h5py: Any, file: str, dataset: Any, name: str, layer: str, index: int) -> StoredBlob:
@@ -152,7 +152,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def _read(h5py: Any, file: str, name: str) -> Array:
-    with told_to_the_user(file, "an HDF5 file"), damage_of(file, "HDF5"), h5py.File(file, "r") as store:
+    with errors_for_user(file, "an HDF5 file"), damage_of(file, "HDF5"), h5py.File(file, "r") as store:
         return np.asarray(store["data"][name], np.float32)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prototrt.caffe_proto.common.errors import WeightsError
-from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream, told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user, open_regular, sha256_of_stream
 
 Array: TypeAlias = NDArray[Any]
 
@@ -147,11 +147,11 @@ class RandomWeights(NoWeights):
 
 def sha256_of(file: str) -> str:
     """The SHA-256 of a file, in hexadecimal. Raises ``UnreadableFileError``."""
-    with told_to_the_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
+    with errors_for_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
         return sha256_of_stream(stream)
 
 
-def checked_count(shape: tuple[int, ...], found: int, where: str, blob: str) -> None:
+def checked_count(shape: tuple[int, ...], count: int, where: str, blob: str) -> None:
     """Raise ``WeightsError`` if a blob has an invalid shape, or another number of elements than its shape states."""
     fix = "get the weights file again: it is damaged"
     if len(shape) > MOST_AXES:
@@ -160,6 +160,6 @@ def checked_count(shape: tuple[int, ...], found: int, where: str, blob: str) -> 
     if any(dim < 0 for dim in shape) or prod(shape) > LARGEST_COUNT:
         problem = f"the stored shape is {shape}, expected at most {LARGEST_COUNT} elements"
         raise WeightsError(problem, where=where, blob=blob, fix=fix)
-    if prod(shape) != found:
-        problem = f"the stored shape {shape} has {prod(shape)} elements, found {found}"
+    if prod(shape) != count:
+        problem = f"the stored shape {shape} has {prod(shape)} elements, found {count}"
         raise WeightsError(problem, where=where, blob=blob, fix=fix)

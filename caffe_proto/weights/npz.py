@@ -42,10 +42,10 @@ def announced_arrays(archive: zipfile.ZipFile) -> dict[str, Announced]:
     arrays = {}
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
-        found = announced(archive, member)
-        if found.dtype.hasobject:
+        header = announced(archive, member)
+        if header.dtype.hasobject:
             raise ValueError("it holds objects that are not arrays of numbers")
-        if prod(found.shape) != found.size:
-            raise ValueError(f'"{name}" has the shape {found.shape}, but {found.size} numbers')
-        arrays[name] = found
+        if prod(header.shape) != header.size:
+            raise ValueError(f'"{name}" has the shape {header.shape}, but {header.size} numbers')
+        arrays[name] = header
     return arrays

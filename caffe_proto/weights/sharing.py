@@ -68,13 +68,13 @@ def _with_common(
 ) -> Sequence[StoredBlob] | None:
     count = len(blobs or shared)
     there = [common.get(_owner(shared, index) or (entry.message.name, index)) for index in range(count)]
-    found = [blob for blob in there if blob is not None]
+    present = [blob for blob in there if blob is not None]
     if blobs is None:
-        return tuple(found) if found and len(found) == count else None
-    if len(found) < count:
+        return tuple(present) if present and len(present) == count else None
+    if len(present) < count:
         problem = f"blob {there.index(None)} is missing, expected blobs 0 to {count - 1}"
         raise WeightsError(problem, origin=entry.origin(file), fix="get the weights file again")
-    pairs = zip(found, blobs, strict=True)
+    pairs = zip(present, blobs, strict=True)
     return tuple(_reshaped(blob, own, entry, index, file) for index, (blob, own) in enumerate(pairs))
 
 

@@ -35,17 +35,17 @@ class FileHashes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
-        self._known: dict[str, str] = {}
+        self._hashes: dict[str, str] = {}
 
     def of(self, path: str) -> str:
         """In hexadecimal; raises ``OSError``."""
         with self._lock:
             lock = self._locks.setdefault(path, threading.Lock())
         with lock:
-            if path not in self._known:
+            if path not in self._hashes:
                 with open_regular(path, "a file") as stream:
-                    self._known[path] = sha256_of_stream(stream)
-            return self._known[path]
+                    self._hashes[path] = sha256_of_stream(stream)
+            return self._hashes[path]
 
 
 class Cache:

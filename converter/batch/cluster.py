@@ -75,7 +75,7 @@ class ClusterPool:
     def run(self, entry: Entry) -> Outcome:
         from distributed import CancelledError, KilledWorker
 
-        with self._told_when_lost():
+        with self._errors_when_lost():
             if problem := self._why_nowhere(entry):
                 return Outcome(entry, Status.FAILED, 4, message=problem)
             resources = dict.fromkeys(entry.needs, 1)
@@ -92,13 +92,13 @@ class ClusterPool:
 
     def versions(self, backends: Iterable[BackendName]) -> dict[str, str]:
         """The versions on the workers, which decide the results; all of them if workers differ."""
-        with self._told_when_lost():
-            found = self._client.run(versions, list(backends)).values()
-        names = sorted({name for one in found for name in one})
-        return {name: " | ".join(sorted({one[name] for one in found})) for name in names}
+        with self._errors_when_lost():
+            answers = self._client.run(versions, list(backends)).values()
+        names = sorted({name for one in answers for name in one})
+        return {name: " | ".join(sorted({one[name] for one in answers})) for name in names}
 
     @contextmanager
-    def _told_when_lost(self) -> Iterator[None]:
+    def _errors_when_lost(self) -> Iterator[None]:
         """Dask's exceptions for a lost connection are many: KeyError, RuntimeError, CancelledError, OSError."""
         self._refuse_lost()
         try:
@@ -127,10 +127,10 @@ class ClusterPool:
     def _workers(self) -> list[dict[str, Any]]:
         # Not scheduler_info(): it gives no workers, without a word, where the scheduler has just died.
         try:
-            found = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+            scheduler_info = self._client.sync(self._client.scheduler.identity, n_workers=-1)
         except OSError as error:
             raise self._lost() from error
-        return list(found["workers"].values())
+        return list(scheduler_info["workers"].values())
 
     def _why_nowhere(self, entry: Entry) -> str | None:
         """Why no worker would ever take the entry: Dask would wait without a word."""
@@ -141,11 +141,11 @@ class ClusterPool:
         if any(all(need in worker["resources"] for need in entry.needs) for worker in workers):
             return None
         offered = sorted({name for worker in workers for name in worker["resources"]})
-        wanted = ",".join(f"{need}=1" for need in entry.needs)
+        resources = ",".join(f"{need}=1" for need in entry.needs)
         return (
             f"{entry.where}: no worker has all that {entry.name} needs: {', '.join(entry.needs)}\n"
             f"  because the workers have {', '.join(offered) or 'no resources'}\n"
-            f'  fix: start one with `dask worker SCHEDULER --resources "{wanted}"`'
+            f'  fix: start one with `dask worker SCHEDULER --resources "{resources}"`'
         )
 
 

@@ -71,25 +71,27 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
     _refuse_overwriting(models, options, entries)
     for entry in entries:
         loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
-        found = surveyed(entry.prototxt, loading, options_of(RewriteOptions, entry.options))
-        nets.append(replace(found, file=entry.name))
+        survey = surveyed(entry.prototxt, loading, options_of(RewriteOptions, entry.options))
+        nets.append(replace(survey, file=entry.name))
     return Survey(tuple(nets))
 
 
 def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
     """What models warn of, and what was asked in vain."""
-    told = [f"{outcome.entry.name}: {warning}" for outcome in result.outcomes for warning in outcome.warnings]
+    texts = [
+        f"{outcome.entry.name}: {warning}" for outcome in result.outcomes for warning in outcome.warnings
+    ]
     needy = [outcome.entry.name for outcome in result.outcomes if outcome.entry.needs]
     if needy and options.scheduler is None:
-        told.append(
+        texts.append(
             Worded("needs: applies only with {}; ignored for {}", Option("scheduler"), ", ".join(needy))
         )
     if options.scheduler is not None and is_exposed(options.scheduler):
-        told.append(
+        texts.append(
             f"{options.scheduler}: whoever reaches this port can run code on the workers and here; use tls://, "
             "as docs/batch.md shows"
         )
-    return told
+    return texts
 
 
 def _refuse_overwriting(models: str, options: BatchOptions, entries: Sequence[Entry]) -> None:

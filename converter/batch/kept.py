@@ -50,9 +50,9 @@ class KeptFile:
 
     @classmethod
     def of(cls, path: Path) -> KeptFile:
-        found = path.stat()
+        status = path.stat()
         with path.open("rb") as stream:
-            return cls(found.st_size, found.st_mtime_ns, sha256_of_stream(stream), _place(found))
+            return cls(status.st_size, status.st_mtime_ns, sha256_of_stream(stream), _place(status))
 
     @classmethod
     def read(cls, facts: Any) -> KeptFile:
@@ -69,10 +69,10 @@ class KeptFile:
         times.
         """
         try:
-            found = os.lstat(path)
-            if not stat.S_ISREG(found.st_mode) or found.st_size != self.size:
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode) or status.st_size != self.size:
                 return False
-            if found.st_mtime_ns == self.mtime_ns and not verify and (moved or _place(found) == self.place):
+            if status.st_mtime_ns == self.mtime_ns and not verify and (moved or _place(status) == self.place):
                 return True
             with open_regular(path, "a file") as stream:
                 return sha256_of_stream(stream) == self.sha256
@@ -102,11 +102,11 @@ class Notes:
     def load(cls, path: Path, key: str) -> Notes:
         """The notes of the conversion with that key. Raises ``OSError`` and ``ValueError``."""
         with open_regular(path, "notes") as stream:
-            found = json.loads(stream.read(_LARGEST))
-        if not fits(found, {"sha256": str, "notes": _SHAPE}):
+            content = json.loads(stream.read(_LARGEST))
+        if not fits(content, {"sha256": str, "notes": _SHAPE}):
             raise ValueError("it does not say what was kept")
-        notes = found["notes"]
-        if _digest(notes) != found["sha256"]:
+        notes = content["notes"]
+        if _digest(notes) != content["sha256"]:
             raise ValueError("its SHA-256 is another")
         if notes["key"] != key:
             raise ValueError("it belongs to another conversion")
@@ -118,29 +118,29 @@ class Notes:
         return cls(key, files, notes["further_files"], tuple(notes["warnings"]), notes["facts"])
 
 
-def fits(found: Any, shape: Any) -> bool:
+def fits(value: Any, shape: Any) -> bool:
     """Whether something out of a JSON file has a shape.
 
     A shape is a type; a list of one shape; a mapping from keys to shapes, where keys with a question mark may be
     missing; or a tuple of shapes, which are alternatives.
     """
     if isinstance(shape, tuple):
-        return any(fits(found, each) for each in shape)
+        return any(fits(value, each) for each in shape)
     if isinstance(shape, list):
-        return isinstance(found, list) and all(fits(each, shape[0]) for each in found)
+        return isinstance(value, list) and all(fits(each, shape[0]) for each in value)
     if isinstance(shape, dict):
-        return isinstance(found, dict) and all(_fits_at(found, name, each) for name, each in shape.items())
-    return isinstance(found, shape) and not isinstance(found, bool)
+        return isinstance(value, dict) and all(_fits_at(value, name, each) for name, each in shape.items())
+    return isinstance(value, shape) and not isinstance(value, bool)
 
 
-def _fits_at(found: Mapping[str, Any], name: str, shape: Any) -> bool:
+def _fits_at(mapping: Mapping[str, Any], name: str, shape: Any) -> bool:
     key = name.removesuffix("?")
-    return fits(found[key], shape) if key in found else name != key
+    return fits(mapping[key], shape) if key in mapping else name != key
 
 
 def _digest(notes: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
 
 
-def _place(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _place(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -15,8 +15,8 @@ from prototrt.caffe_proto.common.options import (
     Options,
     Shapes,
     SizeRanges,
+    option_fields,
     refuse_bad_value,
-    stated_fields,
 )
 from prototrt.caffe_proto.common.suggestions import choices as written
 from prototrt.caffe_proto.common.wording import worded
@@ -80,7 +80,7 @@ GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptio
 FIELDS: Mapping[str, Field[Any]] = {
     each.name: each
     for kind in GROUPS
-    for each in stated_fields(kind)
+    for each in option_fields(kind)
     if each.name not in OWN_KEYS and "not_in_lists" not in each.metadata
 }
 _ALSO = {
@@ -129,12 +129,12 @@ def files_of(options: Mapping[str, Any]) -> list[str]:
 
 def default_options() -> dict[str, Any]:
     """What counts where nothing is said."""
-    return {name: known.default for name, known in FIELDS.items()}
+    return {name: option.default for name, option in FIELDS.items()}
 
 
-def options_of(kind: type[O], given: Mapping[str, Any]) -> O:
+def options_of(kind: type[O], values: Mapping[str, Any]) -> O:
     """Those of one step, out of all that are given."""
-    own = {each.name: given[each.name] for each in stated_fields(kind) if each.name in given}
+    own = {each.name: values[each.name] for each in option_fields(kind) if each.name in values}
     if file := file_of_state(own.get("state", "")):
         own["state"] = ArraysOfFile(file)
     return kind(**own)
@@ -193,8 +193,8 @@ def _types() -> Mapping[str, Any]:
 
 def _hints(kind: type[Options]) -> dict[str, Any]:
     # A list cannot hold NumPy arrays. Python 3.10 takes dataclasses' mark for no type.
-    known = {"Array": object, "KW_ONLY": object}
-    return {name: _plain(hint) for name, hint in get_type_hints(kind, localns=known).items()}
+    types = {"Array": object, "KW_ONLY": object}
+    return {name: _plain(hint) for name, hint in get_type_hints(kind, localns=types).items()}
 
 
 def _plain(hint: Any) -> Any:

@@ -58,12 +58,14 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
             fix=Worded("give the folder that a batch was given as {}", Option("cache")),
         )
     _remove_unfinished(root / "new")
-    found = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)
-    gone = [kept for kept, total in _with_totals(found) if _is_too_much(kept, total, older_than, max_bytes)]
+    conversions = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)
+    gone = [
+        kept for kept, total in _with_totals(conversions) if _is_too_much(kept, total, older_than, max_bytes)
+    ]
     for kept in gone:
         _remove(kept.folder, root / "new")
-    gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in found)
-    return Pruned(len(gone), gone_bytes, len(found) - len(gone), all_bytes - gone_bytes)
+    gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in conversions)
+    return Pruned(len(gone), gone_bytes, len(conversions) - len(gone), all_bytes - gone_bytes)
 
 
 def _is_too_much(
@@ -75,10 +77,10 @@ def _is_too_much(
     return is_old or (max_bytes is not None and total > max_bytes)
 
 
-def _with_totals(found: list[_CachedConversion]) -> Iterator[tuple[_CachedConversion, int]]:
+def _with_totals(conversions: list[_CachedConversion]) -> Iterator[tuple[_CachedConversion, int]]:
     """Each with the bytes of itself and all that were used later."""
     total = 0
-    for kept in found:
+    for kept in conversions:
         total += kept.bytes
         yield kept, total
 

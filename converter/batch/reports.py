@@ -53,9 +53,9 @@ class BatchResult:
     def summary(self) -> str:
         """``40 models in 12.3 s: 38 converted, 1 cached, 1 failed``"""
         counts = Counter(outcome.status for outcome in self.outcomes)
-        told = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
+        text = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
         many = f"{len(self.outcomes)} model{'' if len(self.outcomes) == 1 else 's'}"
-        return f"{many} in {self.seconds:.1f} s{': ' if told else ''}{told}"
+        return f"{many} in {self.seconds:.1f} s{': ' if text else ''}{text}"
 
 
 def write_report(path: str, text: str) -> None:
@@ -105,8 +105,8 @@ def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
         ElementTree.SubElement(case, kind, {"message": message})
     elif kind is not None:
         first = message.splitlines()[0] if message else outcome.status.value
-        told = ElementTree.SubElement(case, kind, {"type": outcome.status.value, "message": first})
-        told.text = message
+        element = ElementTree.SubElement(case, kind, {"type": outcome.status.value, "message": first})
+        element.text = message
     if outcome.warnings:
         ElementTree.SubElement(case, "system-err").text = "\n".join(map(visible_line, outcome.warnings))
 
@@ -132,8 +132,8 @@ def markdown_report(result: BatchResult) -> str:
     ]
     for outcome in result.outcomes:
         if outcome.message and outcome.status is not Status.SKIPPED:
-            told, fence = visible(outcome.message).rstrip(), _fence(outcome.message)
-            lines += ["", f"**{_name(outcome.entry.name)}**", "", fence, told, fence]
+            text, fence = visible(outcome.message).rstrip(), _fence(outcome.message)
+            lines += ["", f"**{_name(outcome.entry.name)}**", "", fence, text, fence]
     return "\n".join(lines) + "\n"
 
 
@@ -148,8 +148,8 @@ def _row(outcome: Outcome) -> str:
 
 def _largest(outcome: Outcome) -> str:
     """The largest difference that a verification found."""
-    found = (outcome.facts.get("verification") or {}).get("comparisons", [])
-    return f"{max(one['max_abs'] for one in found):.1e}" if found else ""
+    comparisons = (outcome.facts.get("verification") or {}).get("comparisons", [])
+    return f"{max(one['max_abs'] for one in comparisons):.1e}" if comparisons else ""
 
 
 def _name(text: str) -> str:

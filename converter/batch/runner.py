@@ -125,13 +125,13 @@ class _BatchRun:
         key = self._cache.key(entry) if self._cache else None
         if self._cache is None or key is None:
             return self._pool.run(entry)
-        told: list[str] = []
-        outcome = self._cache.fetch(key, entry, told.append)
+        texts: list[str] = []
+        outcome = self._cache.fetch(key, entry, texts.append)
         if outcome is None:
             outcome = self._pool.run(entry)
             if outcome.status is Status.CONVERTED:
                 outcome = _kept(self._cache, key, outcome)
-        return replace(outcome, warnings=(*told, *outcome.warnings))
+        return replace(outcome, warnings=(*texts, *outcome.warnings))
 
 
 def _kept(cache: Cache, key: str, outcome: Outcome) -> Outcome:

@@ -59,7 +59,7 @@ def _entries(fields: Fields, place: Place, path: str, folder: str) -> Iterator[E
     """The entries of one model: one for each file its glob finds, times each cell of its matrix."""
     raise_all(list(_mistakes(fields, place)))
     base = Path(path).parent
-    for prototxt in _found(fields["prototxt"], base):
+    for prototxt in _matches(fields["prototxt"], base):
         for cell in _cells(fields):
             yield _entry({**fields, **cell}, cell, prototxt, place, base, folder)
 
@@ -84,14 +84,14 @@ def _read(key: str, place: Place) -> object:
     return keys.option_value(keys.option_of(key, place), place)
 
 
-def _found(place: Place, base: Path) -> list[str]:
+def _matches(place: Place, base: Path) -> list[str]:
     text = str(base / place.text("prototxt"))
     if not _GLOB.search(text):
         return [text]
-    found = sorted(glob.glob(text, recursive=True))
-    if not found:
+    matches = sorted(glob.glob(text, recursive=True))
+    if not matches:
         raise place.error(f'no file is called "{text}"')
-    return found
+    return matches
 
 
 def _cells(fields: Fields) -> Iterator[dict[str, Place]]:
@@ -138,14 +138,14 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
 
 def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -> dict[str, Any]:
     """The options; ``words`` are filled into the names of files, and ``{name}`` into those of files to write."""
-    given = {keys.option_of(key, place): place for key, place in fields.items() if key not in keys.OWN_KEYS}
-    values = {name: keys.option_value(name, place) for name, place in given.items()}
+    places = {keys.option_of(key, place): place for key, place in fields.items() if key not in keys.OWN_KEYS}
+    values = {name: keys.option_value(name, place) for name, place in places.items()}
     for name in keys.FILES:
         if name in values and (file := keys.file_of(name, values[name])):
-            values[name] = keys.naming_file(name, str(base / _filled(given[name], file, words)))
+            values[name] = keys.naming_file(name, str(base / _filled(places[name], file, words)))
     for name in OUTPUTS:
         if file := values.get(name):
-            values[name] = str(base / _filled(given[name], file, {**words, "name": model}))
+            values[name] = str(base / _filled(places[name], file, {**words, "name": model}))
     return {**keys.default_options(), **values}
 
 
@@ -155,10 +155,10 @@ def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
     text = str(base / _filled(place, place.text("weights"), words))
     if not _GLOB.search(text):
         return text
-    found = sorted(glob.glob(text, recursive=True))
-    if len(found) != 1:
-        raise place.error(f'{len(found) or "no"} files are called "{text}", expected one')
-    return found[0]
+    matches = sorted(glob.glob(text, recursive=True))
+    if len(matches) != 1:
+        raise place.error(f'{len(matches) or "no"} files are called "{text}", expected one')
+    return matches[0]
 
 
 def _filled(place: Place, text: str, words: Mapping[str, str]) -> str:
@@ -169,8 +169,8 @@ def _filled(place: Place, text: str, words: Mapping[str, str]) -> str:
             return "".join(before + (words[name] if name is not None else "") for before, name, *_ in pieces)
     except (KeyError, ValueError):
         pass
-    known = ", ".join(f"{{{word}}}" for word in words)
-    raise place.error(f'"{text}" cannot be filled in', fix=f"use some of {known}")
+    placeholders = ", ".join(f"{{{word}}}" for word in words)
+    raise place.error(f'"{text}" cannot be filled in', fix=f"use some of {placeholders}")
 
 
 def _name(fields: Fields, cell: Fields, prototxt: str, base: Path) -> str:
@@ -182,9 +182,9 @@ def _name(fields: Fields, cell: Fields, prototxt: str, base: Path) -> str:
         return _plain("-".join([*(part for part in path.parts if part != ".."), *labels.values()]))
     place = fields["name"]
     text = place.text("name")
-    said = [key for key in labels if f"{{{key}}}" in text]
+    placed = [key for key in labels if f"{{{key}}}" in text]
     return _plain(
-        "-".join([_filled(place, text, words), *(labels[key] for key in labels if key not in said)])
+        "-".join([_filled(place, text, words), *(labels[key] for key in labels if key not in placed)])
     )
 
 

@@ -21,12 +21,12 @@ def set_limits(entry: Entry) -> None:
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = used.ru_utime + used.ru_stime + entry.cpu_time
-    wanted = {
+    limits_by_kind = {
         resource.RLIMIT_CPU: math.ceil(seconds),
         resource.RLIMIT_FSIZE: entry.file_size,
         resource.RLIMIT_CORE: 0,
     }
-    for limit, most in wanted.items():
+    for limit, most in limits_by_kind.items():
         _, hard = resource.getrlimit(limit)
         # Only the soft limit: the next entry of this process may have a higher one.
         resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -18,10 +18,10 @@ _SOURCES = (".binpb", ".ptx", ".py")
 
 def versions(backends: Iterable[BackendName]) -> dict[str, str]:
     """Of prototrt, of each TensorRT, of ONNX, and of the GPU where a plan depends on it."""
-    found = {"prototrt": f"{prototrt.__version__} {_sources()}", "onnx": _installed("onnx")}
+    result = {"prototrt": f"{prototrt.__version__} {_sources()}", "onnx": _installed("onnx")}
     for name in sorted(set(backends)):
-        found[name] = _backend(name)
-    return found
+        result[name] = _backend(name)
+    return result
 
 
 def _backend(name: BackendName) -> str:

@@ -20,10 +20,10 @@ _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
 def memory_of(pid: int) -> int | None:
     """Bytes that a process has for itself, without the files it maps; None where that is not known."""
     try:
-        found = _ANONYMOUS.search(Path(f"/proc/{pid}/status").read_text())
+        match = _ANONYMOUS.search(Path(f"/proc/{pid}/status").read_text())
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None
 
 
 class Watch:

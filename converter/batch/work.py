@@ -21,7 +21,7 @@ from prototrt.converter.options import VerifyOptions
 from prototrt.converter.verification.verify import verify_files
 from prototrt.surgery.options import RewriteOptions
 
-_KNOWN = ("prototxt", "weights")
+_COUNTED_ROLES = ("prototxt", "weights")
 
 _NO_MEMORY = ("bad_alloc", "out of memory", "outofmemory", "cannot allocate memory")
 
@@ -62,7 +62,7 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
         "verification": checks or manifest.get("verification"),
         "left_out": manifest["left_out"],
         "further_files": [
-            os.path.abspath(source.file) for source in graph.sources if source.role not in _KNOWN
+            os.path.abspath(source.file) for source in graph.sources if source.role not in _COUNTED_ROLES
         ],
     }
 

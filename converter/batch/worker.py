@@ -35,7 +35,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._told: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
         self._stopped = False
 
     def run(self, entry: Entry) -> Outcome:
@@ -77,20 +77,20 @@ class Worker:
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout):
                 _close_quietly(stream)
-        self._told.close()
+        self._stderr.close()
 
     def _started(self) -> subprocess.Popen[bytes]:
         """The process, or a new one if none is alive."""
         if self._process is None or self._process.poll() is not None:
-            self._told.seek(0)
-            self._told.truncate()
+            self._stderr.seek(0)
+            self._stderr.truncate()
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             environment["PYTHONSAFEPATH"] = "1"  # what lies in the user's folder is no module of ours
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import serve; serve({os.getpid()})"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._told,
+                stderr=self._stderr,
                 env=environment,
             )
         return self._process
@@ -111,8 +111,8 @@ class Worker:
 
     def _last_words(self) -> str:
         """What the process printed last, each line indented."""
-        self._told.seek(0)
-        lines = self._told.read().decode(errors="replace").splitlines()
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").splitlines()
         return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
 
 

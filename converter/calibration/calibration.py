@@ -26,7 +26,7 @@ from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
-from prototrt.surgery.scales.given import given_scales
+from prototrt.surgery.scales.given import scales_of_options
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Scales, ValueScale, read_scales
 
 
@@ -90,13 +90,13 @@ def adopted(
     Raises ``ConversionError``.
     """
     graph = quantizable(model, options=rewriting or RewriteOptions())
-    given = given_scales(model, scales, cache, names_in(graph))
-    known = read_scales(scales) if scales is not None else Scales({}, method="table")
-    records = {name: known.records.get(name, ValueScale(scale)) for name, scale in given.scales.items()}
-    wanted = [name for name in _quantized(graph) if name not in given.scales]
-    told = [f"{given.file}: no scale, and therefore not quantized: {listed(wanted)}"] if wanted else []
-    found = replace(known, records=records, network=model.name, sources=provenance(graph))
-    return Calibration(found, (*given.warnings, *told), given.unused, tuple(wanted))
+    measured = scales_of_options(model, scales, cache, names_in(graph))
+    base = read_scales(scales) if scales is not None else Scales({}, method="table")
+    records = {name: base.records.get(name, ValueScale(scale)) for name, scale in measured.scales.items()}
+    missing = [name for name in _quantized(graph) if name not in measured.scales]
+    notes = [f"{measured.file}: no scale, and therefore not quantized: {listed(missing)}"] if missing else []
+    result = replace(base, records=records, network=model.name, sources=provenance(graph))
+    return Calibration(result, (*measured.warnings, *notes), measured.unused, tuple(missing))
 
 
 def _quantized(graph: Graph) -> list[str]:
@@ -125,8 +125,8 @@ def doubts(scales: Scales) -> list[str]:
     if zero:
         warnings.append(f"always 0, and therefore not quantized: {listed(zero)}")
     if clipped:
-        told = listed([f"{name} ({share:.0%})" for name, share in clipped.items()])
-        warnings.append(f"more than {MUCH:.0%} of the numbers are beyond the range: {told}")
+        names = listed([f"{name} ({share:.0%})" for name, share in clipped.items()])
+        warnings.append(f"more than {MUCH:.0%} of the numbers are beyond the range: {names}")
     return warnings
 
 
@@ -138,7 +138,7 @@ def merged(files: Sequence[str], method: str | None = None) -> Calibration:
     first, *others = [(file, read_scales(file)) for file in files]
     histograms = _histograms(*first)
     for file, scales in others:
-        _refuse_other(*first, file, scales, is_method_stated=method is not None)
+        _refuse_other(*first, file, scales, has_method_option=method is not None)
         for name, histogram in _histograms(file, scales).items():
             histograms[name].merge(histogram)
     chosen = Method.of(method or first[1].method)
@@ -149,14 +149,14 @@ def merged(files: Sequence[str], method: str | None = None) -> Calibration:
     return Calibration(scales, (*repeated, *doubts(scales)))
 
 
-def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, is_method_stated: bool) -> None:
+def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, has_method_option: bool) -> None:
     """Raise ``NetError`` where the file is not about the model and the values of the first one."""
     fix: str = "calibrate the same model with both"
     if scales.weights.get("sha256") != others.weights.get("sha256"):
         raise NetError(f"was not made with the weights of {first}", where=file, fix=fix)
     if odd := sorted(scales.records.keys() ^ others.records.keys()):
         raise NetError(f"has other blobs than {first}: {listed(odd)}", where=file, fix=fix)
-    if scales.method != others.method and not is_method_stated:
+    if scales.method != others.method and not has_method_option:
         raise NetError(
             f"was made by the method {others.method}, but {first} by {scales.method}",
             where=file,
@@ -166,10 +166,10 @@ def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, is_m
 
 def _histograms(file: str, scales: Scales) -> dict[str, Histogram]:
     """All histograms of a file. Raises ``NetError`` where one is missing."""
-    found = {}
+    result = {}
     for name, record in scales.records.items():
         if record.histogram is None:
             raise NetError(f'"{name}" has no histogram', where=file, fix="calibrate again")
         counts = np.array(record.histogram.counts, np.int64)
-        found[name] = Histogram.of(counts, record.histogram.width, record.largest or 0.0)
-    return found
+        result[name] = Histogram.of(counts, record.histogram.width, record.largest or 0.0)
+    return result

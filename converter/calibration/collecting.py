@@ -32,7 +32,7 @@ class Collected:
 def collect(
     graph: Graph,
     data: Data,
-    wanted: Collection[str],
+    selection: Collection[str],
     advance: Callable[[], object] = lambda: None,
     *,
     rectified: Collection[str] = (),
@@ -44,11 +44,11 @@ def collect(
     Nothing but counts is kept. Raises
     ``NetError`` for an empty data set, and for values that are NaN or infinite.
     """
-    shown = exposed(graph, wanted)
+    shown = exposed(graph, selection)
     names = {output: name for name, output in shown.outputs.items()}
     evaluator, warnings = _evaluator(shown.graph)
     runner = EvaluatorRunner(Signature.of_graph(shown.graph), evaluator)
-    fed = [value.name for value in graph.inputs if value.name in wanted]
+    fed = [value.name for value in graph.inputs if value.name in selection]
     collected = Collected({name: Histogram() for name in (*fed, *names.values())}, warnings=warnings)
     digest = hashlib.sha256()
     for call in _calls(data, advance):

@@ -25,25 +25,25 @@ def table_text(model: Model, scales: Mapping[str, float], target: str) -> str:
     suffix = Path(target).suffix.lower()
     if suffix == ".table":
         layers = [layer for layer in model.layers if layer.type in _PRODUCTS and layer.bottoms[0] in scales]
-        found = {layer.name: scales[layer.bottoms[0]] for layer in layers}
-        text = ncnn_text({layer.name: _largest_weights(layer) for layer in layers}, found)
+        entries = {layer.name: scales[layer.bottoms[0]] for layer in layers}
+        text = ncnn_text({layer.name: _largest_weights(layer) for layer in layers}, entries)
     elif suffix == ".json":
-        found = {
+        entries = {
             top if layer.type == "Input" else layer.name: scales[top]
             for layer in model.layers
             for top in layer.tops[: None if layer.type == "Input" else 1]
             if top in scales
         }
-        text = nvdla_text(found)
+        text = nvdla_text(entries)
     else:
         tensors = tensors_by_value(model)
         order = [top for layer in model.layers for top in layer.tops]
-        found = {tensors[name]: scales[name] for name in order if name in scales and name in tensors}
-        text = cache_text(found)
-    if not found:
+        entries = {tensors[name]: scales[name] for name in order if name in scales and name in tensors}
+        text = cache_text(entries)
+    if not entries:
         raise NetError("no blob of the net has a scale", where=model.file, fix="calibrate with data")
     if suffix != ".json":
-        _refuse_names(found, " " if suffix == ".table" else "")
+        _refuse_names(entries, " " if suffix == ".table" else "")
     return text
 
 

@@ -78,10 +78,10 @@ def _by_percentile(histogram: Histogram, method: Method) -> float:
     """The magnitude that this share of all numbers does not exceed, interpolated within its bin."""
     assert method.percentile is not None
     sums = np.cumsum(histogram.used)
-    wanted = sums[-1] * method.percentile / 100
-    place = int(np.searchsorted(sums, wanted))
+    target = sums[-1] * method.percentile / 100
+    place = int(np.searchsorted(sums, target))
     count = int(histogram.used[place])
-    inside = 1 - (int(sums[place]) - wanted) / count
+    inside = 1 - (int(sums[place]) - target) / count
     return float((place + inside) * histogram.width)
 
 

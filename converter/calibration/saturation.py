@@ -26,8 +26,10 @@ def saturated(graph: Graph, calls: Sequence[Call]) -> list[str]:
         return []
     rectified = {node.inputs[0].name for scope in _scopes(graph) for node in _before_relu(scope)}
     data = Data(lambda: iter([calls]))
-    found = collect(graph, data, ranges, rectified=rectified).histograms
-    shares = {name: histogram.beyond(ranges[name]) / histogram.total for name, histogram in found.items()}
+    histograms = collect(graph, data, ranges, rectified=rectified).histograms
+    shares = {
+        name: histogram.beyond(ranges[name]) / histogram.total for name, histogram in histograms.items()
+    }
     much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > MUCH]
     if not much:
         return []

@@ -11,12 +11,12 @@ import click
 
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.converter.commandline.options.common import verbosity
-from prototrt.converter.commandline.options.stages import is_stated
+from prototrt.converter.commandline.options.stages import is_on_command_line
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto.options import LoadOptions
     from prototrt.converter.calibration.calibration import Calibration
-    from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles
+    from prototrt.converter.commandline.options.calibrating import ScalesFiles, ScaleSources
     from prototrt.converter.options import CalibrateOptions
     from prototrt.surgery.options import RewriteOptions
     from prototrt.surgery.scales.scales_file import Scales
@@ -69,7 +69,7 @@ def scales_of(
     loading: LoadOptions,
     rewriting: RewriteOptions,
     calibrating: CalibrateOptions,
-    sources: KnownScales,
+    sources: ScaleSources,
     written: ScalesFiles,
 ) -> ScalesReport:
     """What the command was asked for; nothing is written yet."""
@@ -123,6 +123,6 @@ def _merged(
     if written.target is None or written.export_cache is not None:
         raise click.UsageError("--merge writes -o FILE.json alone: export that with --scales")
     calibration: Calibration = merged(
-        [model, str(loading.weights)], calibrating.method if is_stated("method") else None
+        [model, str(loading.weights)], calibrating.method if is_on_command_line("method") else None
     )
     return ScalesReport(calibration, {written.target: calibration.scales.text()})

@@ -97,21 +97,21 @@ def identifiers(prefix: str, names: Sequence[str]) -> dict[str, str]:
     their spelling; of others that would meet, all but the first are numbered.
     """
     stems = {name: re.sub("[^A-Za-z0-9]+", "_", name).strip("_") for name in names}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     taken: set[str] = set()
     for name in sorted(stems, key=lambda name: stems[name] != name):  # the sort is stable
         identifier = next(each for each in _candidates(prefix, stems[name]) if each not in taken)
         taken.add(identifier)
-        found[name] = identifier
-    return found
+        result[name] = identifier
+    return result
 
 
 def _candidates(prefix: str, stem: str) -> Iterator[str]:
-    wanted = f"{prefix}_{stem}" if stem else prefix
-    yield wanted
+    name = f"{prefix}_{stem}" if stem else prefix
+    yield name
     number = 2
     while True:
-        yield f"{wanted}_{number}"
+        yield f"{name}_{number}"
         number += 1
 
 

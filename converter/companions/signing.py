@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto.common.errors import ConversionError, EngineError, UnreadableFileError
-from prototrt.caffe_proto.common.files import open_regular, told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user, open_regular
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -145,8 +145,8 @@ def _private_key(file: str) -> Ed25519PrivateKey:
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         because = f"it is a key of another kind: {type(key).__name__}"
         raise UnreadableFileError(problem, where=file, because=because, fix=fix)
-    found: Ed25519PrivateKey = key
-    return found
+    private_key: Ed25519PrivateKey = key
+    return private_key
 
 
 def _public_keys(file: str) -> list[Ed25519PublicKey]:
@@ -156,13 +156,13 @@ def _public_keys(file: str) -> list[Ed25519PublicKey]:
     problem, fix = "holds no Ed25519 public key", "write one: openssl pkey -in PRIVATE_KEY -pubout -out FILE"
     try:
         if content.lstrip().startswith(b"-----BEGIN"):
-            found = [serialization.load_pem_public_key(content)]
+            result = [serialization.load_pem_public_key(content)]
         else:
             lines = [line for line in content.splitlines() if line.strip() and not line.startswith(b"#")]
-            found = [serialization.load_ssh_public_key(line) for line in lines]
+            result = [serialization.load_ssh_public_key(line) for line in lines]
     except Exception as error:  # cryptography's errors share no base class
         raise UnreadableFileError(problem, where=file, because=_line(error), fix=fix) from error
-    keys = [key for key in found if isinstance(key, ed25519.Ed25519PublicKey)]
+    keys = [key for key in result if isinstance(key, ed25519.Ed25519PublicKey)]
     if not keys:
         raise UnreadableFileError(problem, where=file, fix=fix)
     return keys
@@ -180,7 +180,7 @@ def _imported() -> tuple[Any, Any]:
 
 
 def _content(file: str, what: str) -> bytes:
-    with told_to_the_user(file, what), open_regular(file, what) as stream:
+    with errors_for_user(file, what), open_regular(file, what) as stream:
         # Windows grants rights in another way, and gives every file the same mode.
         if os.name == "posix" and os.fstat(stream.fileno()).st_mode & stat.S_IWOTH:
             raise UnreadableFileError(

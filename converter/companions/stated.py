@@ -43,9 +43,9 @@ def read_manifest(path: str) -> Mapping[str, Any]:
             fix=WRITE_AGAIN,
         ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
+        version = manifest.get("format") if isinstance(manifest, dict) else None
         raise UnreadableFileError(
-            f"is a manifest of format {found}, expected {MANIFEST_FORMAT}",
+            f"is a manifest of format {version}, expected {MANIFEST_FORMAT}",
             where=path,
             fix="use the prototrt that wrote it, or convert the model again",
         )
@@ -62,7 +62,7 @@ def no_manifest_of_ours(path: str, error: Exception) -> UnreadableFileError:
     )
 
 
-def stated_signature(manifest: Mapping[str, Any]) -> Signature:
+def signature_of_manifest(manifest: Mapping[str, Any]) -> Signature:
     """Inputs, outputs and recurrent pairs. Raises one of ``WRONG``."""
     bindings = [*manifest["inputs"], *manifest["outputs"]]
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
@@ -79,9 +79,9 @@ def stated_signature(manifest: Mapping[str, Any]) -> Signature:
             for pair in manifest["recurrences"]
         ),
         tuple(
-            _indices(binding["name"], stated, symbols)
+            _indices(binding["name"], entry, symbols)
             for binding in manifest["inputs"]
-            for stated in binding.get("indices", ())
+            for entry in binding.get("indices", ())
         ),
         tuple(map(str, manifest.get("unread_inputs", ()))),
         stream_axes_of(axes),
@@ -96,28 +96,28 @@ def _axes(binding: Mapping[str, Any]) -> Sequence[str | None]:
     return axes
 
 
-def _indices(name: str, stated: Mapping[str, Any], symbols: Mapping[str, Range]) -> IndexRange:
+def _indices(name: str, entry: Mapping[str, Any], symbols: Mapping[str, Range]) -> IndexRange:
     """Raises ``ValueError`` if it is not a range."""
-    below, every, start = stated["below"], stated["every"], stated["start"]
-    is_known = isinstance(below, str) or (isinstance(below, int) and below >= 0)
-    if not (is_known and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
+    below, every, start = entry["below"], entry["every"], entry["start"]
+    is_valid = isinstance(below, str) or (isinstance(below, int) and below >= 0)
+    if not (is_valid and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
         raise ValueError(f"the indices of {name!r}: below is {below!r}, every {every!r}, start {start!r}")
     below = size_from_text(below, symbols) if isinstance(below, str) else below
-    reader = LengthsRule(bool(stated.get("fill"))) if stated.get("lengths") else Gather()
+    reader = LengthsRule(bool(entry.get("fill"))) if entry.get("lengths") else Gather()
     return IndexRange(name, below, every, start, reader)
 
 
-def _refuse_uncounted(value: Value, known: Container[str]) -> None:
+def _refuse_uncounted(value: Value, names: Container[str]) -> None:
     """Raise ``ValueError`` for a size that lacks its count."""
     for dim in value.shape:
-        if isinstance(dim, AtMost) and dim.count not in known:
+        if isinstance(dim, AtMost) and dim.count not in names:
             raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is not an output")
 
 
 def _value(binding: Mapping[str, Any], symbols: Mapping[str, Range]) -> Value:
     """Raises ``ValueError`` for a size that is neither a number nor made of symbols with a range."""
     counts = binding.get("counted_by", {})
-    sizes = [_stated_size(binding["name"], dim, symbols) for dim in binding["shape"]]
+    sizes = [_size_of(binding["name"], dim, symbols) for dim in binding["shape"]]
     shape = [
         AtMost(fixed(dim, "a size"), str(counts[str(axis)])) if str(axis) in counts else dim
         for axis, dim in enumerate(sizes)
@@ -125,10 +125,10 @@ def _value(binding: Mapping[str, Any], symbols: Mapping[str, Range]) -> Value:
     return Value(str(binding["name"]), DType(binding["dtype"]), tuple(shape))
 
 
-def _stated_size(name: str, stated: Any, symbols: Mapping[str, Range]) -> Size:
-    if isinstance(stated, int) and stated >= 0:
-        return stated
+def _size_of(name: str, dim: Any, symbols: Mapping[str, Range]) -> Size:
+    if isinstance(dim, int) and dim >= 0:
+        return dim
     try:
-        return size_from_text(str(stated), symbols)
+        return size_from_text(str(dim), symbols)
     except ValueError as error:
-        raise ValueError(f"the size {stated!r} of {name!r}: {error}") from None
+        raise ValueError(f"the size {dim!r} of {name!r}: {error}") from None

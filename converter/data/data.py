@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
-from prototrt.caffe_proto.common.files import open_regular, told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user, open_regular
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.data.loaders import loader_of
@@ -71,7 +71,7 @@ def data_of(
 def _data_of_files(source: str, signature: Signature, preparation: Preparation | None) -> Data:
     """The data in a file or a folder, whose files must be of one kind. Raises ``ConversionError``."""
     path = Path(source)
-    with told_to_the_user(source, "an npz file or a folder"):
+    with errors_for_user(source, "an npz file or a folder"):
         path.stat()
         if not path.is_dir():
             open_regular(path, "an npz file").close()  # a pipe is refused, not waited for
@@ -99,8 +99,8 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
 
 
 def _without(preparation: Preparation) -> Worded:
-    stated = [Option(name) for name in preparation.stated]
-    return Worded("leave out {}", Worded.joined(", ", stated))
+    options = [Option(name) for name in preparation.names_in_use]
+    return Worded("leave out {}", Worded.joined(", ", options))
 
 
 def files_in(path: Path) -> list[Path]:
@@ -167,13 +167,13 @@ def split(feed: Feeds, signature: Signature) -> list[Feeds]:
     Both leave one call alone. Arrays that all calls share have the shape of the input.
     """
     inputs = {value.name: value for value in signature.inputs}
-    known = {name: array for name, array in feed.items() if name in inputs}
-    rows = {name: _rows(array, inputs[name]) for name, array in known.items()}
+    arrays = {name: array for name, array in feed.items() if name in inputs}
+    rows = {name: _rows(array, inputs[name]) for name, array in arrays.items()}
     counts = {len(row) for row in rows.values() if row is not None}
     if len(counts) != 1:
         return [feed]
     return [
-        {name: known[name] if row is None else row[call] for name, row in rows.items()}
+        {name: arrays[name] if row is None else row[call] for name, row in rows.items()}
         for call in range(counts.pop())
     ]
 
@@ -193,15 +193,15 @@ def _loaded(
     batches: Callable[[], Iterable[Any]], where: str, signature: Signature
 ) -> Iterator[Sequence[Call]]:
     """The calls that a user's function gives. State is carried from one to the next."""
-    for number, given in enumerate(batches()):
+    for number, call in enumerate(batches()):
         place = f"{where}, call {number}"
-        if not isinstance(given, Mapping):
+        if not isinstance(call, Mapping):
             raise NetError(
-                f"gives an object of the type {type(given).__name__}, expected a dictionary of arrays by input",
+                f"gives an object of the type {type(call).__name__}, expected a dictionary of arrays by input",
                 where=place,
                 fix='yield dictionaries, as in yield {"data": array}',
             )
-        feed = {str(name): host_array(array, str(name)) for name, array in given.items()}
+        feed = {str(name): host_array(array, str(name)) for name, array in call.items()}
         try:
             refuse_misfits(where, [feed], signature)
         except ConversionError as error:

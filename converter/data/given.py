@@ -39,8 +39,8 @@ def some_calls(options: DataOptions, signature: Signature, count: int | None) ->
         if _is_npz(file):
             names = [value.name for value in signature.inputs]
             feeds = read_feeds(file, names, count, partial(refuse_misfits, file, signature=signature))
-            told = tuple(unread_arrays(file, names))
-            return Data(lambda: ([Call(file, feed)] for feed in feeds), len(feeds), told)
+            unread = tuple(unread_arrays(file, names))
+            return Data(lambda: ([Call(file, feed)] for feed in feeds), len(feeds), unread)
     data = all_data(options, signature)
     return data if count is None else Data(lambda: _counted(data, count), count, data.warnings)
 
@@ -53,13 +53,13 @@ def _is_npz(file: str) -> bool:
     return kind is not NPY and not (kind is not None and kind.words.endswith("image"))
 
 
-def _of_arrays(given: Mapping[str, object] | Sequence[Mapping[str, object]], signature: Signature) -> Data:
+def _of_arrays(arrays: Mapping[str, object] | Sequence[Mapping[str, object]], signature: Signature) -> Data:
     """Arrays of one call, or of several."""
     from prototrt.converter.sessions.arrays import host_array
 
     feeds = [
         {name: host_array(array, name) for name, array in feed.items()}
-        for feed in ([given] if isinstance(given, Mapping) else given)
+        for feed in ([arrays] if isinstance(arrays, Mapping) else arrays)
     ]
     refuse_misfits("inputs", feeds, signature)
     return Data(lambda: ([Call(f"call {number}", feed)] for number, feed in enumerate(feeds)), len(feeds))
@@ -67,16 +67,16 @@ def _of_arrays(given: Mapping[str, object] | Sequence[Mapping[str, object]], sig
 
 def _counted(data: Data, count: int) -> Iterator[Sequence[Call]]:
     """The first calls, or a single one again and again."""
-    found: list[Call] = []
+    calls: list[Call] = []
     for part in data.read():
         for call in part:
-            found.append(call)
-            if len(found) == count:
-                yield from ([each] for each in found)
+            calls.append(call)
+            if len(calls) == count:
+                yield from ([each] for each in calls)
                 return
-    if len(found) != 1:
+    if len(calls) != 1:
         raise NetError(
-            f"there are inputs for {len(found)} calls, expected {count}",
-            fix=Worded("leave out {}, or use {}", Option("calls"), Option("calls", max(len(found), 1))),
+            f"there are inputs for {len(calls)} calls, expected {count}",
+            fix=Worded("leave out {}, or use {}", Option("calls"), Option("calls", max(len(calls), 1))),
         )
-    yield from ([found[0]] for _ in range(count))
+    yield from ([calls[0]] for _ in range(count))

@@ -40,7 +40,7 @@ class Preparation:
     resize: tuple[int, ...] | None = None
 
     @property
-    def stated(self) -> list[str]:
+    def names_in_use(self) -> list[str]:
         """The fields that differ from their defaults."""
         return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
 
@@ -63,12 +63,12 @@ class ImageFolder:
         except ImportError as error:
             raise ConversionError("reading images needs Pillow", fix=pip_install("samples")) from error
         needed = [value for value in signature.inputs if value.name not in signature.states]
-        told = ", ".join(f"{value.name} {value.shape}" for value in needed)
+        inputs_text = ", ".join(f"{value.name} {value.shape}" for value in needed)
         if len(needed) != 1 or not holds_images(needed[0]):
             raise NetError(
                 "holds images, but the net does not read images alone",
                 where=where,
-                because=f"the inputs are {told}, expected one of (N, 3, H, W) or (N, 1, H, W)",
+                because=f"the inputs are {inputs_text}, expected one of (N, 3, H, W) or (N, 1, H, W)",
                 fix=Worded("give npz files, or a Python function with {}", Option("data_loader")),
             )
         _refuse_mean(preparation, needed[0], where)
@@ -135,12 +135,12 @@ class ImageFolder:
     def _size_before_crop(self, image: Image) -> tuple[int, int]:
         """Width and height, never less than those of the input."""
         _, _, height, width = self._shape
-        wanted = self.preparation.resize
-        if wanted is None:
+        resize = self.preparation.resize
+        if resize is None:
             return width, height
-        if len(wanted) == 2:
-            return max(wanted[1], width), max(wanted[0], height)
-        factor = wanted[0] / min(image.size)
+        if len(resize) == 2:
+            return max(resize[1], width), max(resize[0], height)
+        factor = resize[0] / min(image.size)
         return max(round(image.width * factor), width), max(round(image.height * factor), height)
 
 

@@ -31,18 +31,18 @@ def npz(file: str, size: int) -> FileFacts:
     They are weights if each is called LAYER/INDEX. Arrays of calls, NAME/0, NAME/1, ..., are called so, too.
     """
     with damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
-        found = announced_arrays(archive)
-    rows = [(name, str(array.dtype), sizes(array.shape)) for name, array in found.items()]
-    are_weights = bool(found) and all(map(_OF_WEIGHTS.fullmatch, found)) and not _are_of_calls(found)
+        arrays = announced_arrays(archive)
+    rows = [(name, str(array.dtype), sizes(array.shape)) for name, array in arrays.items()]
+    are_weights = bool(arrays) and all(map(_OF_WEIGHTS.fullmatch, arrays)) and not _are_of_calls(arrays)
     kind = FileKind.NPZ_WEIGHTS if are_weights else FileKind.NPZ
-    facts: dict[str, Fact] = {"arrays": len(found), "numbers": sum(array.size for array in found.values())}
+    facts: dict[str, Fact] = {"arrays": len(arrays), "numbers": sum(array.size for array in arrays.values())}
     return FileFacts(file, kind, size, facts, Rows("contents", _COLUMNS, rows))
 
 
-def _are_of_calls(found: Mapping[str, Announced]) -> bool:
+def _are_of_calls(arrays: Mapping[str, Announced]) -> bool:
     """Whether each name has several arrays of one shape. Hardly any net has such blobs in all of its layers."""
     shapes: dict[str, list[tuple[int, ...]]] = {}
-    for name, array in found.items():
+    for name, array in arrays.items():
         shapes.setdefault(name.rpartition("/")[0], []).append(array.shape)
     return all(len(each) > 1 and len(set(each)) == 1 for each in shapes.values())
 
@@ -50,13 +50,13 @@ def _are_of_calls(found: Mapping[str, Announced]) -> bool:
 def npy(file: str, size: int) -> FileFacts:
     """The type and the shape of the array in an npy file."""
     with damage_of(file, "npy"), open_regular(file, "an npy file") as stream:
-        found = announced_by(stream, size)
-        if found.dtype.hasobject:
+        array = announced_by(stream, size)
+        if array.dtype.hasobject:
             raise ValueError("it holds objects that are not numbers")
         bytes_left = size - stream.tell()
-        if prod(found.shape) * found.dtype.itemsize != bytes_left:
-            raise ValueError(f"the shape is {found.shape}, but there are {bytes_left} bytes of numbers")
-    return FileFacts(file, FileKind.NPY, size, {"type": str(found.dtype), "shape": sizes(found.shape)})
+        if prod(array.shape) * array.dtype.itemsize != bytes_left:
+            raise ValueError(f"the shape is {array.shape}, but there are {bytes_left} bytes of numbers")
+    return FileFacts(file, FileKind.NPY, size, {"type": str(array.dtype), "shape": sizes(array.shape)})
 
 
 def hdf5(file: str, size: int) -> FileFacts:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
-from prototrt.caffe_proto.common.files import head_of, told_to_the_user
+from prototrt.caffe_proto.common.files import errors_for_user, head_of
 from prototrt.caffe_proto.recognition import (
     CAFFEMODEL,
     DATABASE,
@@ -44,7 +44,7 @@ def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
     if os.path.isdir(file):
         return _folder(file)
     head = head_of(file, _WHAT)
-    with told_to_the_user(file, _WHAT):
+    with errors_for_user(file, _WHAT):
         size = os.stat(file).st_size
         kind = kind_of(head)
         if kind is PLAN:
@@ -92,10 +92,10 @@ def _message(file: str, size: int, head: bytes) -> FileFacts | None:
     """A file whose first bytes name no form: by the fields of a protobuf message, or as text in another encoding."""
     from prototrt.converter.glance import arrays, nets
 
-    found = [(item.number, item.wire) for item in leading_fields(head)]
-    if _LAYERS in found:
-        return (nets.solver_state if found[0] == _ITERATION else nets.caffemodel)(file, size)
-    if any(number in _NUMBERS_OF_BLOB and wire is not Wire.VARINT for number, wire in found):
+    keys = [(item.number, item.wire) for item in leading_fields(head)]
+    if _LAYERS in keys:
+        return (nets.solver_state if keys[0] == _ITERATION else nets.caffemodel)(file, size)
+    if any(number in _NUMBERS_OF_BLOB and wire is not Wire.VARINT for number, wire in keys):
         return arrays.mean_file(file, size)
     if may_be_text(head):
         return _text(file, size)

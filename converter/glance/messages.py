@@ -50,13 +50,13 @@ class Message:
 
     def numbers(self, number: int) -> list[int]:
         """The fields of this number, as signed integers, packed or not."""
-        found: list[int] = []
+        result: list[int] = []
         for item in self._of(number):
             if item.wire is Wire.VARINT:
-                found.append(signed(item.value))
+                result.append(signed(item.value))
             elif item.wire is Wire.BYTES:
-                found += map(signed, varints(self.buffer, item.start, item.end))
-        return found
+                result += map(signed, varints(self.buffer, item.start, item.end))
+        return result
 
     def _of(self, number: int) -> Iterator[Field]:
         return (item for item in fields(self.buffer, self.start, self.end) if item.number == number)

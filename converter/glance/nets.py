@@ -16,7 +16,7 @@ from prototrt.caffe_proto.caffe2.files import read_net
 from prototrt.caffe_proto.common.files import mapped, open_regular
 from prototrt.caffe_proto.recognition import looks_like_operators
 from prototrt.caffe_proto.schema import enum_name
-from prototrt.caffe_proto.weights.damage import damage_told
+from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 from prototrt.caffe_proto.weights.wire import Buffer
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
@@ -55,7 +55,7 @@ def buffer_of(file: str) -> Buffer:
 def caffemodel(file: str, size: int) -> FileFacts:
     """The layers of a caffemodel that have blobs, with the shapes of the blobs."""
     buffer = buffer_of(file)
-    with damage_told(file, len(buffer), "caffemodel"):
+    with damage_errors(file, len(buffer), "caffemodel"):
         net = Message.whole(buffer)
         rows: list[Sequence[Fact]] = []
         numbers = 0
@@ -93,7 +93,7 @@ def _layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
 def solver_state(file: str, size: int) -> FileFacts:
     """The iteration that the training has reached, and the file of its weights."""
     buffer = buffer_of(file)
-    with damage_told(file, len(buffer), "solver state"):
+    with damage_errors(file, len(buffer), "solver state"):
         state = Message.whole(buffer)
         weights = state.text(_LEARNED_NET)
         facts: dict[str, Fact] = {
@@ -109,7 +109,7 @@ def solver_state(file: str, size: int) -> FileFacts:
 def onnx_model(file: str, size: int) -> FileFacts:
     """Inputs, outputs, state, types of nodes, and the number of parameters."""
     buffer = buffer_of(file)
-    with damage_told(file, len(buffer), "ONNX model"):
+    with damage_errors(file, len(buffer), "ONNX model"):
         model = Message.whole(buffer)
         graph = model.one(_GRAPH)
         weights = {tensor.text(8): tensor for tensor in graph.each(_INITIALIZER)}
@@ -155,8 +155,8 @@ def _tensor(value: Message) -> str:
 
 def _dim(dim: Message) -> int | str:
     """The number or the name of a size; ``?`` if it has neither."""
-    stated = dim.numbers(1)
-    return stated[-1] if stated else dim.text(2) or "?"
+    numbers = dim.numbers(1)
+    return numbers[-1] if numbers else dim.text(2) or "?"
 
 
 def caffe2_net(file: str, size: int) -> FileFacts:
@@ -166,7 +166,7 @@ def caffe2_net(file: str, size: int) -> FileFacts:
     buffer: Buffer = (
         buffer_of(file) if is_binary else read_net(file, "a predict net").message.SerializePartialToString()
     )
-    with damage_told(file, len(buffer), "Caffe2 net"):
+    with damage_errors(file, len(buffer), "Caffe2 net"):
         return _caffe2(file, size, Message.whole(buffer))
 
 

@@ -32,16 +32,18 @@ def plan(file: str, size: int, head: bytes) -> FileFacts:
     facts: dict[str, Fact] = {"made by": _MAKERS[head[:4]], **_of_header(file, size, head)}
     manifest = Path(f"{file}.json")
     if not manifest.is_file():
-        told = (
+        note = (
             f"{file}: there is no manifest beside it, {manifest.name}: its inputs and outputs are not known"
         )
-        return FileFacts(file, FileKind.PLAN, size, facts, warnings=[told])
-    known = of_manifest(_read(manifest))
-    stated = known.pop("bytes", size)
+        return FileFacts(file, FileKind.PLAN, size, facts, warnings=[note])
+    details = of_manifest(_read(manifest))
+    plan_bytes = details.pop("bytes", size)
     warnings = (
-        [] if stated == size else [f"{manifest}: is about a plan of {stated} bytes, this one has {size}"]
+        []
+        if plan_bytes == size
+        else [f"{manifest}: is about a plan of {plan_bytes} bytes, this one has {size}"]
     )
-    return FileFacts(file, FileKind.PLAN, size, {**facts, **known}, warnings=warnings)
+    return FileFacts(file, FileKind.PLAN, size, {**facts, **details}, warnings=warnings)
 
 
 def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
@@ -50,12 +52,12 @@ def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
         raise UnreadableFileError(
             f"the plan is cut short: the file has {size} bytes", where=file, fix="get the file again"
         )
-    (stated,) = struct.unpack_from("<Q", head, _SIZE_AT)
-    if stated == size:
+    (plan_bytes,) = struct.unpack_from("<Q", head, _SIZE_AT)
+    if plan_bytes == size:
         return {"version": ".".join(map(str, head[_VERSION_AT:_HEADER]))}
-    if head[:4] == b"vtrt" and stated > size:
+    if head[:4] == b"vtrt" and plan_bytes > size:
         raise UnreadableFileError(
-            f"the plan is cut short: its header states {stated} bytes, the file has {size}",
+            f"the plan is cut short: its header states {plan_bytes} bytes, the file has {size}",
             where=file,
             fix="get the file again, or convert the model again",
         )
@@ -92,18 +94,18 @@ def of_manifest(manifest: Any) -> dict[str, Fact]:
     tensorrt = _mapping(manifest.get("tensorrt"))
     if tensorrt:
         facts["built by"] = f"TensorRT {tensorrt.get('version')} ({tensorrt.get('flavour')})"
-    stated = _mapping(manifest.get("plan")).get("bytes")
-    if isinstance(stated, int):
-        facts["bytes"] = stated
+    plan_bytes = _mapping(manifest.get("plan")).get("bytes")
+    if isinstance(plan_bytes, int):
+        facts["bytes"] = plan_bytes
     if _mapping(manifest.get("signature")):
         facts["signed"] = "yes"
     return facts
 
 
-def _binding(stated: Any) -> str:
-    found = _mapping(stated)
-    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in _list(found.get("shape")))
-    return f"{found.get('name')} {found.get('dtype')} {sizes(shape)}"
+def _binding(content: Any) -> str:
+    binding = _mapping(content)
+    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in _list(binding.get("shape")))
+    return f"{binding.get('name')} {binding.get('dtype')} {sizes(shape)}"
 
 
 def _varying(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
@@ -114,9 +116,9 @@ def _varying(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
                 yield str(name), Range(*span)
 
 
-def _mapping(found: Any) -> Mapping[Any, Any]:
-    return found if isinstance(found, Mapping) else {}
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _list(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

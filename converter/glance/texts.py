@@ -44,31 +44,31 @@ def _is_table(content: str) -> bool:
 def _json(file: str, size: int, content: str) -> FileFacts | None:
     """The facts of a JSON object, whose keys say what it is; None if the text is not a JSON object."""
     try:
-        found: Any = value_from_json(content)
+        value: Any = value_from_json(content)
     except ValueError:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return None
-    if "recurrences" in found and "inputs" in found:
-        facts = of_manifest(found)
+    if "recurrences" in value and "inputs" in value:
+        facts = of_manifest(value)
         of = file.removesuffix(".json")
         return FileFacts(file, FileKind.MANIFEST, size, facts, mentions={"of": of})
-    if "blobs" in found:
+    if "blobs" in value:
         return _scales(file, size)
-    if "comparisons" in found and "holds" in found:
+    if "comparisons" in value and "holds" in value:
         return FileFacts(
             file,
             FileKind.VERIFICATION,
             size,
-            {"holds": "yes" if found["holds"] else "no", "comparisons": len(found["comparisons"])},
+            {"holds": "yes" if value["holds"] else "no", "comparisons": len(value["comparisons"])},
         )
-    if found and all(isinstance(each, dict) and {"scale", "min"} & each.keys() for each in found.values()):
+    if value and all(isinstance(each, dict) and {"scale", "min"} & each.keys() for each in value.values()):
         return _table(file, size)
     return FileFacts(
         file,
         FileKind.OTHER,
         size,
-        {"keys": [*map(str, found)]},
+        {"keys": [*map(str, value)]},
         other="a JSON file",
         advice="it is not one that prototrt writes",
     )

@@ -81,11 +81,11 @@ def _version(package: str) -> str | None:
 
 def _building(backend: BackendName, name: str, driver: Driver | None) -> Ability:
     """Whether plans can be built. Nothing that could be installed helps TensorRT itself where there is no GPU."""
-    found = _tried(f"build with {name}", partial(_build, backend))
-    if found.verdict == "yes" or backend == "rtx" or (driver and driver.gpus):
-        return found
+    check = _tried(f"build with {name}", partial(_build, backend))
+    if check.verdict == "yes" or backend == "rtx" or (driver and driver.gpus):
+        return check
     reason = f"it builds only where it finds a GPU, and {NO_DRIVER if driver is None else NO_GPU}"
-    return Ability(found.what, "no", reason, Worded("use {}, which needs none", Option("backend", "rtx")))
+    return Ability(check.what, "no", reason, Worded("use {}, which needs none", Option("backend", "rtx")))
 
 
 def _build(name: BackendName) -> None:
@@ -108,9 +108,9 @@ def _running(backend: BackendName, name: str, driver: Driver | None) -> list[Abi
         return [Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)]
     if not driver.gpus:
         return [Ability(what, "no", NO_GPU, "check whether nvidia-smi lists one")]
-    found = _tried(what, lambda: (find_backend(backend), find_device()))
-    if found.verdict == "no":
-        return [found]
+    check = _tried(what, lambda: (find_backend(backend), find_device()))
+    if check.verdict == "no":
+        return [check]
     too_old = refusal_of_driver(backend, driver.cuda)
     if too_old is not None:
         return [Ability(what, too_old.answer, too_old.reason, too_old.fix)]

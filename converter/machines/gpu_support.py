@@ -59,11 +59,11 @@ class GpuVerdict:
 def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
     """Whether plans of this release, built with its defaults, run on this GPU."""
     support = _support(backend, _version(release))
-    found = _version(gpu.capability)
-    if found < support.oldest:
+    version = _version(gpu.capability)
+    if version < support.oldest:
         fix = (
             Worded("use TensorRT itself: {}", Option("backend", "enterprise"))
-            if backend == "rtx" and found >= _SUPPORT["enterprise"][-1].oldest
+            if backend == "rtx" and version >= _SUPPORT["enterprise"][-1].oldest
             else "use a newer GPU"
         )
         return GpuVerdict(
@@ -71,14 +71,14 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
             f"its plans need compute capability {_dotted(support.oldest)} or newer, this GPU has {gpu.capability}",
             fix,
         )
-    if support.newest is not None and found > support.newest:
+    if support.newest is not None and version > support.newest:
         return GpuVerdict(
             "no",
             f"release {release} supports up to compute capability {_dotted(support.newest)},"
             f" this GPU has {gpu.capability}",
             "install a newer TensorRT: pip install --upgrade tensorrt",
         )
-    if support.named is not None and found not in support.named:
+    if support.named is not None and version not in support.named:
         return GpuVerdict(
             "untried", f"NVIDIA's support matrix does not list GPUs of compute capability {gpu.capability}"
         )

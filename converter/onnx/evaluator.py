@@ -11,7 +11,12 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.companions.manifest import manifest_of
-from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
+from prototrt.converter.companions.stated import (
+    WRONG,
+    no_manifest_of_ours,
+    read_manifest,
+    signature_of_manifest,
+)
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
@@ -54,7 +59,7 @@ class OnnxFileEvaluator:
             )
         facts = read_manifest(manifest)
         try:
-            self.signature = stated_signature(facts)
+            self.signature = signature_of_manifest(facts)
         except WRONG as error:
             raise no_manifest_of_ours(manifest, error) from error
         self._model = _OpenModel(Path(path))

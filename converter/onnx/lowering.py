@@ -15,7 +15,7 @@ Lowering: TypeAlias = Callable[..., list[str]]
 ``constants`` come as arrays, those in ``weights`` also if they are constant; all others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("ONNX lowering")
-lowers.found_in(__package__, (*FAMILIES, "lstm"), family_of)
+lowers.places_rules_in(__package__, (*FAMILIES, "lstm"), family_of)
 
 
 def lower(graph: Graph, opset: int) -> OnnxModel:

@@ -107,9 +107,9 @@ def _layer(
         "file": layer.origin.file,
         "place": place,
         "fields": [
-            [field.name, field.text, int(field.is_stated)]
+            [field.name, field.text, int(field.is_explicit)]
             for field in fields_of(layer)
-            if field.is_stated or field.text
+            if field.is_explicit or field.text
         ],
         "bottoms": [
             _data(layer.bottom_blob(position), shapes.get(bottom), seen.get(bottom))
@@ -138,25 +138,30 @@ def _learned(model: Model, layer: Layer) -> Iterator[tuple[str, StoredBlob]]:
 
 def _data(name: str, shape: Shape | None, record: ValueScale | None) -> dict[str, Any]:
     """A blob that a call computes, with the distribution of its magnitudes if a calibration counted them."""
-    found = None
+    distribution = None
     if record is not None and record.histogram is not None:
-        found = statistics_of_counts(record.histogram.counts, record.histogram.width)
-    return {"name": name, "shape": _text(shape)} | _distribution(found)
+        distribution = statistics_of_counts(record.histogram.counts, record.histogram.width)
+    return {"name": name, "shape": _text(shape)} | _distribution(distribution)
 
 
 def _blob(name: str, blob: StoredBlob) -> dict[str, Any]:
     """A learned blob with its distribution, unless its numbers cannot be read: the conversion tells why."""
     try:
-        found = statistics_of(blob.array)
+        statistics = statistics_of(blob.array)
     except ConversionError:
-        found = None
-    return {"name": name, "shape": _text(blob.shape)} | _distribution(found)
+        statistics = None
+    return {"name": name, "shape": _text(blob.shape)} | _distribution(statistics)
 
 
-def _distribution(found: Distribution | None) -> dict[str, Any]:
-    if found is None:
+def _distribution(distribution: Distribution | None) -> dict[str, Any]:
+    if distribution is None:
         return {}
-    return {"low": found.low, "high": found.high, "counts": found.counts, "step": found.step}
+    return {
+        "low": distribution.low,
+        "high": distribution.high,
+        "counts": distribution.counts,
+        "step": distribution.step,
+    }
 
 
 def _text(shape: Sequence[Any] | None) -> str:

@@ -65,10 +65,10 @@ def fetch(folder: Path = FOLDER, seconds: float = _SECONDS) -> None:
     """
     with tempfile.TemporaryDirectory() as packed_in:
         _pack(Path(packed_in), seconds)
-        found = _unpacked(Path(packed_in))
+        unpacked = _unpacked(Path(packed_in))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in found.items():
+        for name, content in unpacked.items():
             part = folder / f"{name}.{os.getpid()}.part"
             part.write_bytes(content)
             part.replace(folder / name)
@@ -111,15 +111,15 @@ def _unpacked(folder: Path) -> dict[str, bytes]:
     try:
         (archive,) = folder.glob("*.tgz")
         with tarfile.open(archive, mode="r:gz") as packed:
-            found = {name: _member(packed, inside) for name, (inside, _) in FILES.items()}
+            content = {name: _member(packed, inside) for name, (inside, _) in FILES.items()}
     except (tarfile.TarError, OSError, EOFError, KeyError, ValueError) as error:
         raise NotFetchedError(f"npm did not bring the archive of the package: {error}") from error
     for name, (_, digest) in FILES.items():
-        if _sha256(found[name]) != digest:
+        if _sha256(content[name]) != digest:
             raise NotFetchedError(
                 f"npm brought another {name} than that of version {VERSION}: its SHA-256 differs"
             )
-    return found
+    return content
 
 
 def _member(packed: tarfile.TarFile, name: str) -> bytes:

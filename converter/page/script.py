@@ -23,15 +23,15 @@ def joined(main: Path) -> str:
 def _with_imports(module: Path, texts: dict[str, str]) -> str:
     """The text of a module without imports; the modules that it imports are added to ``texts``."""
     text = module.read_text(encoding="utf-8")
-    for found in _IMPORT.finditer(text):
-        name = found["module"]
+    for match in _IMPORT.finditer(text):
+        name = match["module"]
         if name not in texts:
             texts[name] = _scope(name, _with_imports(module.with_name(f"{name}.js"), texts))
-    return _IMPORT.sub(lambda found: f"const {{ {found['names']} }} = {_variable(found['module'])};", text)
+    return _IMPORT.sub(lambda match: f"const {{ {match['names']} }} = {_variable(match['module'])};", text)
 
 
 def _scope(name: str, text: str) -> str:
-    exported = ", ".join(found["name"] for found in _EXPORT.finditer(text))
+    exported = ", ".join(match["name"] for match in _EXPORT.finditer(text))
     return f"const {_variable(name)} = (() => {{\n{_EXPORT.sub('', text)}return {{ {exported} }};\n}})();\n"
 
 

@@ -29,17 +29,17 @@ def signature_of_engine(engine: Any, backend: Backend) -> Signature:
                 because="TensorRT calls it a shape tensor: its numbers are sizes of other tensors",
                 fix="give the engine an input of that size instead, or run it with trtexec",
             )
-        found = engine.get_tensor_dtype(name)
-        if found not in dtypes:
+        engine_type = engine.get_tensor_dtype(name)
+        if engine_type not in dtypes:
             raise EngineError(
-                f'"{name}" holds {found}, expected one of {", ".join(dtype.value for dtype in DType)}',
+                f'"{name}" holds {engine_type}, expected one of {", ".join(dtype.value for dtype in DType)}',
                 fix="cast it inside the network that the engine is built from",
             )
         shape = tuple(
             _dim(engine, name, side, axis) if size == -1 else size
             for axis, size in enumerate(engine.get_tensor_shape(name))
         )
-        sides[side].append(Value(name, dtypes[found], shape))
+        sides[side].append(Value(name, dtypes[engine_type], shape))
     return Signature(tuple(sides["INPUT"]), tuple(sides["OUTPUT"]), ())
 
 
@@ -61,15 +61,15 @@ def profile_shapes(engine: Any, name: str) -> list[list[tuple[int, ...]]]:
     ]
 
 
-def refuse_other_bindings(told: Signature, found: Signature, *, has_profiles: bool = False) -> None:
+def refuse_other_bindings(promised: Signature, actual: Signature, *, has_profiles: bool = False) -> None:
     """Raise ``EngineError`` unless a manifest has the same inputs and outputs as the engine.
 
     The manifest decides how much memory is reserved, so all of it must be right. The usual size is that of no profile
     where there are several (``has_profiles``).
     """
     for side, ours, has in (
-        ("inputs", told.inputs, found.inputs),
-        ("outputs", told.outputs, found.outputs),
+        ("inputs", promised.inputs, actual.inputs),
+        ("outputs", promised.outputs, actual.outputs),
     ):
         have, want = {value.name for value in has}, {value.name for value in ours}
         if have != want:
@@ -77,20 +77,20 @@ def refuse_other_bindings(told: Signature, found: Signature, *, has_profiles: bo
                 f"the {side} in the manifest differ from those of the plan: {', '.join(sorted(have ^ want))}",
                 fix=_FIX,
             )
-    theirs = {value.name: value for value in (*found.inputs, *found.outputs)}
-    for value in (*told.inputs, *told.outputs):
+    theirs = {value.name: value for value in (*actual.inputs, *actual.outputs)}
+    for value in (*promised.inputs, *promised.outputs):
         other = theirs[value.name]
         if value.dtype != other.dtype:
             raise EngineError(
                 f'the manifest says that "{value.name}" is {value.dtype.value}, the plan has {other.dtype.value}',
                 fix=_FIX,
             )
-        if not _agree(value, other, is_input=other in found.inputs, has_profiles=has_profiles):
+        if not _agree(value, other, is_input=other in actual.inputs, has_profiles=has_profiles):
             raise EngineError(
-                f'the manifest says that "{value.name}" is {_told(value)}, the plan has {_told(other)}',
+                f'the manifest says that "{value.name}" is {_description(value)}, the plan has {_description(other)}',
                 fix=_FIX,
             )
-    _refuse_pairs(told)
+    _refuse_pairs(promised)
 
 
 def _agree(value: Value, other: Value, *, is_input: bool, has_profiles: bool) -> bool:
@@ -110,7 +110,7 @@ def _agree(value: Value, other: Value, *, is_input: bool, has_profiles: bool) ->
     return True
 
 
-def _told(value: Value) -> str:
+def _description(value: Value) -> str:
     """Type and sizes; those that vary as ``min..max``."""
 
     def size(dim: Dim) -> str:
@@ -122,28 +122,28 @@ def _told(value: Value) -> str:
     return f"{value.dtype.value} of {' x '.join(map(size, value.shape)) or 'one number'}"
 
 
-def _refuse_pairs(told: Signature) -> None:
+def _refuse_pairs(promised: Signature) -> None:
     """A pair feeds an output back into an input, each of them once, and both hold the same."""
-    for pair in told.recurrences:
+    for pair in promised.recurrences:
         one, other = pair.input, pair.output
-        wrong = _wrong_with(one, other, told)
+        wrong = _wrong_with(one, other, promised)
         if wrong is not None:
             raise EngineError(
                 f'the manifest says that "{other.name}" is fed back into "{one.name}", {wrong}', fix=_FIX
             )
 
 
-def _wrong_with(one: Value, other: Value, told: Signature) -> str | None:
-    if one not in told.inputs:
+def _wrong_with(one: Value, other: Value, promised: Signature) -> str | None:
+    if one not in promised.inputs:
         return f'but "{one.name}" is not an input'
-    if other not in told.outputs:
+    if other not in promised.outputs:
         return f'but "{other.name}" is not an output'
     if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return f"but the one is {_told(other)}, the other {_told(one)}"
-    if len(list(_pairs_with(one, other, told))) > 1:
+        return f"but the one is {_description(other)}, the other {_description(one)}"
+    if len(list(_pairs_with(one, other, promised))) > 1:
         return "and one of them is also in another pair"
     return None
 
 
-def _pairs_with(one: Value, other: Value, told: Signature) -> Iterator[object]:
-    return (pair for pair in told.recurrences if pair.input is one or pair.output is other)
+def _pairs_with(one: Value, other: Value, promised: Signature) -> Iterator[object]:
+    return (pair for pair in promised.recurrences if pair.input is one or pair.output is other)

@@ -76,9 +76,9 @@ class CallMaker:
         self._launcher.set_shapes(shapes)
         written = {value.name: self._context.shape(value.name) for value in self._signature.outputs}
         whole = {name: shape if steps is None else (steps, *shape) for name, shape in written.items()}
-        given = self._targets(outputs, whole, is_repeated)
-        refuse_overlap(inputs, given)
-        targets = {value.name: _target(value, given, whole) for value in self._signature.results}
+        own_outputs = self._targets(outputs, whole, is_repeated)
+        refuse_overlap(inputs, own_outputs)
+        targets = {value.name: _target(value, own_outputs, whole) for value in self._signature.results}
         input_routes, output_routes, run = self._routes(inputs, targets, shapes, written, steps or 1)
         operands = (*inputs.values(), *targets.values())
         waits = self._has_own_stream or not all(isinstance(operand, DeviceArray) for operand in operands)
@@ -102,35 +102,35 @@ class CallMaker:
 
     def _input_shapes(self, fed: Mapping[Value, Operand], steps: int | None) -> dict[str, tuple[int, ...]]:
         """The shape of every input: given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
-        given = {
+        operands = {
             value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
             for value, operand in fed.items()
         }
-        sizes, carried = self._signature.sizes(given), self._ports.carried
+        sizes, carried = self._signature.sizes(operands), self._ports.carried
         shapes: dict[str, tuple[int, ...]] = {}
         for value in self._signature.inputs:
-            wanted = concrete(value.shape, sizes)
-            if value.name in given:
-                self._signature.refuse_misfit(value, given[value.name], sizes)
+            expected = concrete(value.shape, sizes)
+            if value.name in operands:
+                self._signature.refuse_misfit(value, operands[value.name], sizes)
             elif value.name in carried:
-                refuse_lost(value, carried[value.name], wanted)
-            shapes[value.name] = wanted
+                refuse_lost(value, carried[value.name], expected)
+            shapes[value.name] = expected
         return shapes
 
     def _targets(self, outputs: Mapping[str, Any], shapes: Shapes, is_repeated: bool) -> dict[str, Operand]:
         """The arrays that the caller gave for outputs, which can take them. Raises ``ShapeError``."""
-        known = {value.name: value for value in self._signature.results}
-        for name, given in outputs.items():
-            if name not in known:
-                raise NetError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(known)}")
-            refuse_copies(name, given)
+        results = {value.name: value for value in self._signature.results}
+        for name, array in outputs.items():
+            if name not in results:
+                raise NetError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(results)}")
+            refuse_copies(name, array)
         return {
-            name: as_output(known[name], self._operand(given, name, is_repeated), shapes[name])
-            for name, given in outputs.items()
+            name: as_output(results[name], self._operand(array, name, is_repeated), shapes[name])
+            for name, array in outputs.items()
         }
 
-    def _operand(self, given: Any, name: str, is_repeated: bool) -> Operand:
-        operand = operand_of(given, name, self._work.device, self._work.stream)
+    def _operand(self, array: Any, name: str, is_repeated: bool) -> Operand:
+        operand = operand_of(array, name, self._work.device, self._work.stream)
         is_ours = is_repeated and self._has_own_stream
         if is_ours and isinstance(operand, DeviceArray) and operand.stream is None:
             # We cannot know how it is filled before the next call; most callers do it on the default stream.
@@ -166,13 +166,17 @@ class CallMaker:
 
     def _streams(self, operands: Iterable[Operand]) -> list[int]:
         """Where others have queued what fills the arrays."""
-        found = {operand.stream for operand in operands if isinstance(operand, DeviceArray)}
-        return sorted(stream for stream in found if stream is not None and stream != self._work.stream)
+        streams = {operand.stream for operand in operands if isinstance(operand, DeviceArray)}
+        return sorted(stream for stream in streams if stream is not None and stream != self._work.stream)
 
 
-def _target(value: Value, given: Mapping[str, Operand], shapes: Shapes) -> Operand:
+def _target(value: Value, own_outputs: Mapping[str, Operand], shapes: Shapes) -> Operand:
     """The array of the caller for an output, or a new one."""
-    return given[value.name] if value.name in given else np.empty(shapes[value.name], value.dtype.numpy)
+    return (
+        own_outputs[value.name]
+        if value.name in own_outputs
+        else np.empty(shapes[value.name], value.dtype.numpy)
+    )
 
 
 def refuse_overlap(inputs: Mapping[str, Operand], targets: Mapping[str, Operand]) -> None:

@@ -55,19 +55,19 @@ class DeviceTensor:
     owner: object
 
 
-def device_tensor(given: Any, name: str, stream: int) -> DeviceTensor | None:
+def device_tensor(array: Any, name: str, stream: int) -> DeviceTensor | None:
     """An array on a GPU as DLPack describes it; None for anything else.
 
     The producer makes ``stream`` wait for the work that fills the array.
     """
-    ask = getattr(given, "__dlpack_device__", None)
+    ask = getattr(array, "__dlpack_device__", None)
     if ask is None:
         return None
     kind, ordinal = ask()
     if kind not in (_CUDA, _CUDA_MANAGED):
         return None
     # DLPack has no 0: it calls CUDA's default stream 1.
-    capsule = given.__dlpack__(stream=stream or 1)
+    capsule = array.__dlpack__(stream=stream or 1)
     tensor = tensor_in(capsule)
     shape = tuple(tensor.shape[: tensor.axes])
     if tensor.strides:
@@ -77,7 +77,7 @@ def device_tensor(given: Any, name: str, stream: int) -> DeviceTensor | None:
         shape,
         _dtype(tensor.dtype, name),
         int(ordinal) if kind == _CUDA else None,
-        (given, capsule),  # a capsule that is not renamed frees the tensor when it goes, as DLPack asks
+        (array, capsule),  # a capsule that is not renamed frees the tensor when it goes, as DLPack asks
     )
 
 

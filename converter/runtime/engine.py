@@ -48,11 +48,11 @@ class Engine:
             self._engine = self._runtime.deserialize_cuda_engine(plan)
             if self._engine is None:
                 raise self._refusal(built_with)
-            found = signature_of_engine(self._engine, backend)
-            self._profiles = _profiles_of(self._engine, found)
+            actual = signature_of_engine(self._engine, backend)
+            self._profiles = _profiles_of(self._engine, actual)
             if signature is not None:
-                refuse_other_bindings(signature, found, has_profiles=len(self._profiles) > 1)
-            self.signature = signature or found
+                refuse_other_bindings(signature, actual, has_profiles=len(self._profiles) > 1)
+            self.signature = signature or actual
             self._config = self._runtime_config()
 
     def context(self) -> Context:
@@ -60,8 +60,8 @@ class Engine:
         config = () if self._config is None else (self._config,)
         context = self._engine.create_execution_context(*config)
         if context is None:
-            raise EngineError("TensorRT made no execution context", because=self._said())
-        return Context(context, self._said, self.backend.trt, self._profiles)
+            raise EngineError("TensorRT made no execution context", because=self._log_text())
+        return Context(context, self._log_text, self.backend.trt, self._profiles)
 
     def _runtime_config(self) -> Any:
         """How TensorRT for RTX runs; None for what is not known."""
@@ -79,11 +79,11 @@ class Engine:
         other = built_with is not None and built_with != self.backend.version
         return EngineError(
             f"{here} cannot load the plan" + (f", which {built_with} built" if other else ""),
-            because=self._said(),
+            because=self._log_text(),
             fix="convert the model again, with the TensorRT and on the kind of GPU that will run it",
         )
 
-    def _said(self) -> str:
+    def _log_text(self) -> str:
         return Worded.joined("\n          ", self._logger.last or ["it gave no reason"])
 
 
@@ -109,8 +109,10 @@ def _fits(shape: Shape, profile: Profile) -> bool:
 class Context:
     """An ``IExecutionContext``; what it refuses is an ``EngineError``."""
 
-    def __init__(self, context: Any, said: Any, trt: Any, profiles: Sequence[Mapping[str, Profile]]) -> None:
-        self._context, self._said, self._trt = context, said, trt
+    def __init__(
+        self, context: Any, log_text: Any, trt: Any, profiles: Sequence[Mapping[str, Profile]]
+    ) -> None:
+        self._context, self._log_text, self._trt = context, log_text, trt
         self._profiles, self._profile = profiles, 0
 
     def choose_profile(self, shapes: Mapping[str, Shape], stream: int) -> bool:
@@ -123,9 +125,9 @@ class Context:
             if all(_fits(shapes[name], sizes) for name, sizes in profile.items())
         ]
         if not fitting:
-            told = ", ".join(f"{name} {shapes[name]}" for name in self._profiles[0])
+            shapes_text = ", ".join(f"{name} {shapes[name]}" for name in self._profiles[0])
             raise EngineError(
-                f"no profile of the engine takes these shapes: {told}",
+                f"no profile of the engine takes these shapes: {shapes_text}",
                 fix=Worded(
                     "give shapes that fit a profile, or build the engine with {} for these",
                     Option("profiles"),
@@ -134,13 +136,13 @@ class Context:
         if fitting[0] == self._profile:
             return False
         if not self._context.set_optimization_profile_async(fitting[0], stream):
-            raise EngineError(f"TensorRT refuses profile {fitting[0]}", because=self._said())
+            raise EngineError(f"TensorRT refuses profile {fitting[0]}", because=self._log_text())
         self._profile = fitting[0]
         return True
 
     def set_shape(self, name: str, shape: tuple[int, ...]) -> None:
         if not self._context.set_input_shape(name, shape):
-            raise EngineError(f'TensorRT refuses the shape {shape} of "{name}"', because=self._said())
+            raise EngineError(f'TensorRT refuses the shape {shape} of "{name}"', because=self._log_text())
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an output, after the shapes of all inputs have been set."""
@@ -151,12 +153,12 @@ class Context:
 
     def set_address(self, name: str, address: int) -> None:
         if not self._context.set_tensor_address(name, address):
-            raise EngineError(f'TensorRT refuses the address of "{name}"', because=self._said())
+            raise EngineError(f'TensorRT refuses the address of "{name}"', because=self._log_text())
 
     def enqueue(self, stream: int) -> None:
         """Queue one run on the stream."""
         if not self._context.execute_async_v3(stream):
-            raise EngineError("TensorRT did not run the engine", because=self._said())
+            raise EngineError("TensorRT did not run the engine", because=self._log_text())
 
     @property
     def tells_capture(self) -> bool:

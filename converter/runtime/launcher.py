@@ -84,7 +84,7 @@ class Launcher:
         self._bindings, self._use_graphs = bindings, use_graphs
         self._graphs: OrderedDict[tuple[Addresses, Steps], CapturedGraph] = OrderedDict()
         self._seen: OrderedDict[tuple[Addresses, Steps], None] = OrderedDict()
-        self._given: Mapping[str, tuple[int, ...]] = {}
+        self._last_shapes: Mapping[str, tuple[int, ...]] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
 
@@ -103,11 +103,11 @@ class Launcher:
 
     def set_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """The shapes of all inputs. Graphs of other shapes are dropped."""
-        if shapes is self._given:
+        if shapes is self._last_shapes:
             return
         changed = {name: shape for name, shape in shapes.items() if self._shapes.get(name) != shape}
         if changed:
-            self._given = {}
+            self._last_shapes = {}
             self._graphs.clear()
             self._seen.clear()  # what TensorRT does once for new shapes cannot be captured
             self._memory.drop_graphs(self._stream)
@@ -118,7 +118,7 @@ class Launcher:
                 self._shapes.pop(name, None)
                 self._context.set_shape(name, shape)
                 self._shapes[name] = shape
-        self._given = shapes
+        self._last_shapes = shapes
 
     def run(self, addresses: Addresses, steps: Steps) -> None:
         """Queue the steps, the first with these buffers for all inputs and outputs."""
@@ -131,10 +131,10 @@ class Launcher:
     def _graph(self, addresses: Addresses, steps: Steps) -> CapturedGraph | None:
         """The graph for these buffers, captured now if it is time; None to queue the run as usual."""
         key = (addresses, steps)
-        known = self._graphs.get(key)
-        if known is not None:
+        earlier = self._graphs.get(key)
+        if earlier is not None:
             self._graphs.move_to_end(key)
-            return known
+            return earlier
         if key not in self._seen:
             self._remember(key)
             return None

@@ -36,25 +36,25 @@ class DeviceArray:
         return prod(self.shape) * self.dtype.itemsize
 
 
-def operand_of(given: Any, name: str, device: Device, stream: int) -> Operand:
+def operand_of(array: Any, name: str, device: Device, stream: int) -> Operand:
     """An array of the caller, in place: on the GPU without a copy, otherwise as a NumPy array.
 
     ``stream`` will read or write it. Raises ``ShapeError`` if it is not contiguous or is on another GPU.
     """
-    if isinstance(given, np.ndarray):
-        return given
-    refuse_gradients(given, name)
+    if isinstance(array, np.ndarray):
+        return array
+    refuse_gradients(array, name)
     # DLPack comes first: with it the producer makes our stream wait. The interface of PyTorch names no stream.
-    tensor = device_tensor(given, name, stream)
+    tensor = device_tensor(array, name, stream)
     if tensor is not None:
         _refuse_other_gpu(name, tensor.ordinal, device)
         return DeviceArray(tensor.address, tensor.shape, tensor.dtype, None, tensor.owner)
-    interface = getattr(given, "__cuda_array_interface__", None)
+    interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
-        found = _from_interface(interface, given, name)
-        _refuse_other_gpu(name, device.ordinal_of(found.address) if found.nbytes else None, device)
-        return found
-    return host_array(given, name)
+        operand = _from_interface(interface, array, name)
+        _refuse_other_gpu(name, device.ordinal_of(operand.address) if operand.nbytes else None, device)
+        return operand
+    return host_array(array, name)
 
 
 def _from_interface(interface: dict[str, Any], owner: object, name: str) -> DeviceArray:
@@ -96,12 +96,12 @@ def as_input(value: Value, operand: Operand, *, is_kept: bool = False) -> Operan
     return operand if is_kept else fitting
 
 
-def refuse_copies(name: str, given: Any) -> None:
+def refuse_copies(name: str, array: Any) -> None:
     """Raise ``ShapeError`` for what NumPy would copy: the caller would not see what is written to the copy."""
-    lends = isinstance(given, np.ndarray) or hasattr(given, "__dlpack_device__")
-    if not lends and not hasattr(given, "__cuda_array_interface__"):
+    lends = isinstance(array, np.ndarray) or hasattr(array, "__dlpack_device__")
+    if not lends and not hasattr(array, "__cuda_array_interface__"):
         raise ShapeError(
-            f'output "{name}" is to be written to a {type(given).__name__}, expected an array',
+            f'output "{name}" is to be written to a {type(array).__name__}, expected an array',
             fix="give a NumPy array, or an array on the GPU",
         )
 

@@ -13,7 +13,12 @@ from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, read_regular
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.companions.signing import Keys, TrustedKeys
-from prototrt.converter.companions.stated import WRONG, no_manifest_of_ours, read_manifest, stated_signature
+from prototrt.converter.companions.stated import (
+    WRONG,
+    no_manifest_of_ours,
+    read_manifest,
+    signature_of_manifest,
+)
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.sessions.signature import Signature
 
@@ -71,17 +76,17 @@ def load_plan(
     manifest = read_manifest(f"{file}.json")
     if trusted is not None:
         trusted.refuse_others(manifest, f"{file}.json")
-    stated = _stated(file, manifest)
-    here = stated.version if version_of is None else version_of(stated.backend)
-    if _release(here) != _release(stated.version):
+    plan_file = _plan_of(file, manifest)
+    here = plan_file.version if version_of is None else version_of(plan_file.backend)
+    if _release(here) != _release(plan_file.version):
         raise EngineError(
-            f"was built by TensorRT {stated.version} ({stated.backend}), but {here} is installed here",
+            f"was built by TensorRT {plan_file.version} ({plan_file.backend}), but {here} is installed here",
             where=file,
             fix="convert the model again with the TensorRT, and for the GPU, that will run it",
         )
     if size != manifest["plan"]["bytes"]:
         raise _another_plan(file, f"it has {size} bytes, expected {manifest['plan']['bytes']}")
-    return _with_plan(stated, _read(file, "a plan", _GIVE_PLAN))
+    return _with_plan(plan_file, _read(file, "a plan", _GIVE_PLAN))
 
 
 def _release(version: str | None) -> list[str]:
@@ -103,10 +108,10 @@ def _no_manifest(file: str, is_signed: bool) -> EngineError:
 
 def plan_with_manifest(file: str, plan: bytes | memoryview, manifest: Mapping[str, Any]) -> PlanFile:
     """A plan and its manifest. Raises ``EngineError`` if it is about another plan."""
-    return _with_plan(_stated(file, manifest), plan)
+    return _with_plan(_plan_of(file, manifest), plan)
 
 
-def _stated(file: str, manifest: Mapping[str, Any]) -> PlanFile:
+def _plan_of(file: str, manifest: Mapping[str, Any]) -> PlanFile:
     """A plan that is not read yet, by its manifest."""
     where = f"{file}.json"
     try:
@@ -123,7 +128,7 @@ def _stated(file: str, manifest: Mapping[str, Any]) -> PlanFile:
             b"",
             _backend(tensorrt["flavour"]),
             str(tensorrt["version"]),
-            stated_signature(manifest),
+            signature_of_manifest(manifest),
             _has_loops(manifest.get("has_loops")),
             _sha256(manifest["plan"]),
         )
@@ -131,11 +136,11 @@ def _stated(file: str, manifest: Mapping[str, Any]) -> PlanFile:
         raise no_manifest_of_ours(where, error) from error
 
 
-def _with_plan(stated: PlanFile, plan: bytes | memoryview) -> PlanFile:
-    found = hashlib.sha256(plan).hexdigest()
-    if found != stated.sha256:
-        raise _another_plan(stated.file, f"its SHA-256 is {found}, expected {stated.sha256}")
-    return replace(stated, plan=plan)
+def _with_plan(plan_file: PlanFile, plan: bytes | memoryview) -> PlanFile:
+    digest = hashlib.sha256(plan).hexdigest()
+    if digest != plan_file.sha256:
+        raise _another_plan(plan_file.file, f"its SHA-256 is {digest}, expected {plan_file.sha256}")
+    return replace(plan_file, plan=plan)
 
 
 def _another_plan(file: str, difference: str) -> EngineError:
@@ -152,17 +157,17 @@ def _sha256(plan: Mapping[str, Any]) -> str:
     return str(plan["sha256"])
 
 
-def _backend(stated: object) -> BackendName:
+def _backend(value: object) -> BackendName:
     for backend in BACKENDS:
-        if backend == stated:
+        if backend == value:
             return backend
-    raise ValueError(f"the flavour {stated!r} of TensorRT, expected {' or '.join(BACKENDS)}")
+    raise ValueError(f"the flavour {value!r} of TensorRT, expected {' or '.join(BACKENDS)}")
 
 
-def _has_loops(stated: object) -> bool | None:
-    if stated is not None and not isinstance(stated, bool):
-        raise ValueError(f"has_loops is {stated!r}, expected true or false")
-    return stated
+def _has_loops(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"has_loops is {value!r}, expected true or false")
+    return value
 
 
 def _size(path: str) -> int:

@@ -100,8 +100,8 @@ class PyCudaDevice:
         del self._streams[stream]  # PyCUDA destroys what nobody holds
 
     def synchronize(self, stream: int) -> None:
-        known = self._streams[stream]
-        wait = self.cuda.Context.synchronize if known is None else known.synchronize
+        handle = self._streams[stream]
+        wait = self.cuda.Context.synchronize if handle is None else handle.synchronize
         self._guarded("waiting for the GPU", wait)
 
     def wait(self, stream: int, other: int) -> None:

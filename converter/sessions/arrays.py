@@ -10,11 +10,11 @@ from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, Value
 
 
-def host_array(given: Any, name: str) -> Array:
+def host_array(array: Any, name: str) -> Array:
     """The caller's array as a NumPy array, a view if possible. Raises ``ShapeError`` if NumPy cannot read it."""
-    refuse_gradients(given, name)
+    refuse_gradients(array, name)
     try:
-        return np.asarray(given)
+        return np.asarray(array)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ShapeError(
             f'what is given for "{name}" is not an array that NumPy can read',
@@ -23,9 +23,9 @@ def host_array(given: Any, name: str) -> Array:
         ) from error
 
 
-def refuse_gradients(given: Any, name: str) -> None:
+def refuse_gradients(array: Any, name: str) -> None:
     """Raise ``ShapeError`` for a tensor of PyTorch that requires a gradient: PyTorch does not share its memory."""
-    if getattr(given, "requires_grad", False) is True:
+    if getattr(array, "requires_grad", False) is True:
         raise ShapeError(f'the tensor for "{name}" requires a gradient', fix="give tensor.detach()")
 
 

@@ -76,14 +76,14 @@ class EvaluatorRunner:
         """
         signature = self.signature
         sizes = signature.sizes({name: array.shape for name, array in fed.items()})
-        given = {**state, **fed}
+        feeds = {**state, **fed}
         for name, value in signature.states.items():
-            wanted = concrete(value.shape, sizes)
-            if name not in given:
-                given[name] = np.zeros(wanted, value.dtype.numpy)
+            expected = concrete(value.shape, sizes)
+            if name not in feeds:
+                feeds[name] = np.zeros(expected, value.dtype.numpy)
             elif name not in fed:
-                refuse_lost(value, given[name].shape, wanted)
-        arrays = {value.name: self._fitting(value, given[value.name], sizes) for value in signature.inputs}
+                refuse_lost(value, feeds[name].shape, expected)
+        arrays = {value.name: self._fitting(value, feeds[value.name], sizes) for value in signature.inputs}
         signature.refuse_indices(arrays, sizes)
         results = self._evaluator.run(arrays)
         # Copies: an evaluator may return one of its inputs, or an array that the caller gets as well.
@@ -150,13 +150,13 @@ def refuse_target(name: str, target: Any, results: Mapping[str, Array]) -> None:
     """Raise ``ShapeError`` unless ``target`` is a NumPy array with the type and the shape of the result ``name``."""
     if name not in results:
         raise ShapeError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(results)}")
-    wanted = results[name]
+    result = results[name]
     if not isinstance(target, np.ndarray):
         raise ShapeError(
             f'output "{name}" is to be written to a {type(target).__name__}, expected a NumPy array'
         )
-    if (target.shape, target.dtype) != (wanted.shape, wanted.dtype):
+    if (target.shape, target.dtype) != (result.shape, result.dtype):
         raise ShapeError(
             f'output "{name}" is to be written to {target.dtype} {target.shape},'
-            f" expected {wanted.dtype} {wanted.shape}"
+            f" expected {result.dtype} {result.shape}"
         )

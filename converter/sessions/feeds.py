@@ -34,13 +34,13 @@ def read_feeds(
     Raises ``ConversionError`` for a file that cannot be read, and for numbers beyond ``calls``.
     """
     names = set(inputs)
-    found = announced_in(path)
+    headers = announced_in(path)
     keys = [
         {name: key for name, key in call.items() if name in names}
-        for call in _by_call(found, names, calls, path)
+        for call in _by_call(headers, names, calls, path)
     ]
     if check is not None:
-        check([{name: found[key] for name, key in call.items()} for call in keys])
+        check([{name: headers[key] for name, key in call.items()} for call in keys])
     arrays = load_arrays(path, {key for call in keys for key in call.values()})
     return [{name: arrays[key] for name, key in call.items()} for call in keys]
 
@@ -96,11 +96,11 @@ def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], 
                 if value.name in feed:
                     signature.refuse_misfit(value, feed[value.name].shape, sizes)
             for name, value in signature.states.items():
-                wanted = concrete(value.shape, sizes)
-                if name not in feed and carried.get(name, wanted) != wanted:
+                expected = concrete(value.shape, sizes)
+                if name not in feed and carried.get(name, expected) != expected:
                     fix = f'give this call the state, too, in a file as "{name}/{call}"; zeros start anew'
-                    raise lost_state(value, carried[name], wanted, fix)
-                carried[name] = wanted
+                    raise lost_state(value, carried[name], expected, fix)
+                carried[name] = expected
         except ConversionError as error:
             error.where = path if len(feeds) == 1 else f"{path}, call {call}"
             raise

@@ -54,9 +54,9 @@ def _ranges(graph: Graph) -> Iterator[IndexRange]:
     writers = {value: node for node in graph.nodes for value in node.outputs}
     for node in graph.nodes:
         if isinstance(node.op, (Gather, Scatter, ReverseSequence)):
-            found = _source(node.inputs[1], writers)
-            if found is not None and found[0] in graph.inputs:
-                source, every, start = found
+            origin = _source(node.inputs[1], writers)
+            if origin is not None and origin[0] in graph.inputs:
+                source, every, start = origin
                 below = node.op.size if isinstance(node.op, Scatter) else node.inputs[0].shape[0]
                 reader = LengthsRule() if isinstance(node.op, ReverseSequence) else node.op
                 yield IndexRange(source.name, below, every, start, reader, node.origin)

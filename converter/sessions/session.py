@@ -185,12 +185,12 @@ class Session:
             self._runner = EngineRunner(self._engine, stream=stream, graphs=graphs)
 
     def __repr__(self) -> str:
-        def told(values: Sequence[Value]) -> str:
+        def text_of(values: Sequence[Value]) -> str:
             return ", ".join(f"{value.name} {sizes(value.shape)}" for value in values) or "none"
 
         signature = self.signature
         inputs = [value for value in signature.inputs if value.name not in signature.states]
-        return f"<Session on {self.on}: inputs {told(inputs)}, outputs {told(signature.results)}>"
+        return f"<Session on {self.on}: inputs {text_of(inputs)}, outputs {text_of(signature.results)}>"
 
     @property
     def signature(self) -> Signature:

@@ -92,33 +92,34 @@ class Signature:
         """The axis of a state along which its streams are."""
         return self.stream_axes.get(state, STREAM_AXIS)
 
-    def refuse_names(self, given: Mapping[str, object]) -> None:
+    def refuse_names(self, arrays: Mapping[str, object]) -> None:
         """Raise ``NetError`` for a name that is not an input, and for a missing input that is not state.
 
-        Raises ``TypeError`` if ``given`` is not a mapping.
+        Raises ``TypeError`` if ``arrays`` is not a mapping.
         """
-        known = [value.name for value in self.inputs]
-        if not isinstance(given, Mapping):
-            example = known[0] if known else "NAME"
+        choices_of_names = [value.name for value in self.inputs]
+        if not isinstance(arrays, Mapping):
+            example = choices_of_names[0] if choices_of_names else "NAME"
             raise TypeError(
-                f'the inputs are of the type {type(given).__name__}, expected a dictionary: {{"{example}": array}}'
+                f'the inputs are of the type {type(arrays).__name__}, expected a dictionary: {{"{example}": array}}'
             )
-        names = set(given)
-        if unknown := sorted(names.difference(known, self.unread_inputs)):
-            close = close_names(unknown[0], known)
+        names = set(arrays)
+        if unknown := sorted(names.difference(choices_of_names, self.unread_inputs)):
+            close = close_names(unknown[0], choices_of_names)
             fix = f"did you mean {' or '.join(close)}?" if close else "leave it out"
             raise NetError(
                 f'there is no input "{unknown[0]}"',
-                because=Worded("the inputs are {}", listed(known) or "none"),
+                because=Worded("the inputs are {}", listed(choices_of_names) or "none"),
                 fix=fix,
             )
         missing = [
             value for value in self.inputs if value.name not in self.states and value.name not in names
         ]
         if missing:
-            told = listed([f"{value.name} {value.shape}" for value in missing])
+            shapes_text = listed([f"{value.name} {value.shape}" for value in missing])
             raise NetError(
-                Worded("inputs are missing: {}", told), fix="give an array for each of them, under its name"
+                Worded("inputs are missing: {}", shapes_text),
+                fix="give an array for each of them, under its name",
             )
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -126,9 +127,9 @@ class Signature:
 
         Raises ``ShapeError`` for a value outside its range.
         """
-        given = [value for value in self.inputs if len(shapes.get(value.name, ())) == len(value.shape)]
+        values = [value for value in self.inputs if len(shapes.get(value.name, ())) == len(value.shape)]
         sizes: dict[str, int] = {}
-        for name, source in symbol_sources(given).items():
+        for name, source in symbol_sources(values).items():
             size = shapes[source.input.name][source.axis]
             self._refuse_outside(source, size)
             sizes[name] = source.solved(size)
@@ -136,50 +137,50 @@ class Signature:
 
     def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: SymbolSizes) -> None:
         """Raise ``ShapeError`` unless the shape is the input's, for these sizes of the symbols."""
-        wanted = concrete(value.shape, sizes)
-        if shape == wanted:
+        expected = concrete(value.shape, sizes)
+        if shape == expected:
             return
         symbols = {name: span for dim in value.shape for name, span in symbols_of(dim).items()}
         fits_alone = (
             symbols.keys() <= sizes.keys()
-            and len(shape) == len(wanted)
+            and len(shape) == len(expected)
             and all(isinstance(dim, str) or size == dim for size, dim in zip(shape, value.shape, strict=True))
         )
         if fits_alone:
-            told = " and ".join(f"{name} is {sizes[name]}" for name in symbols)
+            sizes_text = " and ".join(f"{name} is {sizes[name]}" for name in symbols)
             raise ShapeError(
-                f'input "{value.name}" has the shape {shape}, expected {wanted}',
-                because=f"its shape is {value.shape}, and the other inputs say that {told}",
+                f'input "{value.name}" has the shape {shape}, expected {expected}',
+                because=f"its shape is {value.shape}, and the other inputs say that {sizes_text}",
                 fix="give arrays that agree on these sizes",
             )
         raise ShapeError(
             f'input "{value.name}" has the shape {shape}, expected {value.shape}',
             because=ranges(symbols) or None,
-            fix=_fix_of_shape(shape, wanted) if value.name not in self.states else None,
+            fix=_fix_of_shape(shape, expected) if value.name not in self.states else None,
         )
 
-    def refuse_indices(self, given: Mapping[str, Array], sizes: SymbolSizes) -> None:
+    def refuse_indices(self, arrays: Mapping[str, Array], sizes: SymbolSizes) -> None:
         """Raise ``ShapeError`` for numbers of inputs that pick no row of their table."""
         for indices in self.indices:
-            if indices.input in given:
-                indices.refuse(given[indices.input], sizes)
+            if indices.input in arrays:
+                indices.refuse(arrays[indices.input], sizes)
 
     def refuse_state(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Raise ``NetError`` unless all states are given, or none; ``ShapeError`` for a shape that does not fit."""
-        known = self.states
+        states = self.states
         for name in shapes:
-            if name not in known:
+            if name not in states:
                 raise NetError(
-                    f'there is no state "{name}"', fix=f"the states are {', '.join(known) or 'none'}"
+                    f'there is no state "{name}"', fix=f"the states are {', '.join(states) or 'none'}"
                 )
-        missing = [name for name in known if name not in shapes]
+        missing = [name for name in states if name not in shapes]
         if shapes and missing:
             raise NetError(
                 f"states are missing: {', '.join(missing)}", fix="give all states; or none, to start at zero"
             )
         sizes = self.sizes(shapes)
         for name, shape in shapes.items():
-            self.refuse_misfit(known[name], shape, sizes)
+            self.refuse_misfit(states[name], shape, sizes)
 
     @staticmethod
     def _refuse_outside(source: SymbolSource, size: int) -> None:
@@ -213,21 +214,21 @@ def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
     return tuple(size(dim) for dim in shape)
 
 
-def _fix_of_shape(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    return _rearranged(shape, wanted) or Worded(
+def _fix_of_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    return _rearranged(shape, expected) or Worded(
         "give an array of this shape, or change the input of the net with {}", Option("shapes")
     )
 
 
-def _rearranged(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
+def _rearranged(shape: tuple[int, ...], expected: tuple[int, ...]) -> str | None:
     """How to turn an array (N, H, W, C), (H, W, C) or without its first axis into the wanted shape; None if unknown."""
-    if len(wanted) == 4 and shape == (wanted[0], *wanted[2:], wanted[1]):
+    if len(expected) == 4 and shape == (expected[0], *expected[2:], expected[1]):
         return "put the channels before height and width: array.transpose(0, 3, 1, 2)"
-    if wanted[:1] != (1,):
+    if expected[:1] != (1,):
         return None
-    if len(wanted) == 4 and shape == (*wanted[2:], wanted[1]):
+    if len(expected) == 4 and shape == (*expected[2:], expected[1]):
         return "put the channels first, and add the axis of images: array.transpose(2, 0, 1)[None]"
-    return "add the first axis, which has size 1: array[None]" if shape == wanted[1:] else None
+    return "add the first axis, which has size 1: array[None]" if shape == expected[1:] else None
 
 
 def largest(value: Value) -> tuple[int, ...]:
@@ -235,16 +236,16 @@ def largest(value: Value) -> tuple[int, ...]:
     return tuple(-1 if isinstance(dim, DataSize) else range_of(computable(dim)).max for dim in value.shape)
 
 
-def refuse_lost(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def refuse_lost(value: Value, carried: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Raise ``ShapeError`` unless the state of the last call fits this one."""
-    if carried != wanted:
-        raise lost_state(value, carried, wanted, "call reset() first, or give the state with the inputs")
+    if carried != expected:
+        raise lost_state(value, carried, expected, "call reset() first, or give the state with the inputs")
 
 
-def lost_state(value: Value, carried: tuple[int, ...], wanted: tuple[int, ...], fix: str) -> ShapeError:
+def lost_state(value: Value, carried: tuple[int, ...], expected: tuple[int, ...], fix: str) -> ShapeError:
     """The error for state of the last call that does not fit this call."""
     return ShapeError(
-        f'the state "{value.name}" of the last call has the shape {carried}, expected {wanted}',
+        f'the state "{value.name}" of the last call has the shape {carried}, expected {expected}',
         because="the inputs of this call have another number of streams",
         fix=fix,
     )

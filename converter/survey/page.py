@@ -47,8 +47,8 @@ def _widths(survey: Survey) -> str:
 def _bar(survey: Survey) -> str:
     counts = [(verdict, survey.count(verdict)) for verdict in Verdict]
     parts = "".join(f'<div class="{_CLASSES[verdict]}"></div>' for verdict, _ in counts)
-    told = ", ".join(f"{verdict.value}: {count}" for verdict, count in counts)
-    return f'<div class="bar">{parts}</div><p>{told}</p>'
+    text = ", ".join(f"{verdict.value}: {count}" for verdict, count in counts)
+    return f'<div class="bar">{parts}</div><p>{text}</p>'
 
 
 def _table(headers: Iterable[str], rows: Iterable[str]) -> str:
@@ -62,13 +62,13 @@ def _obstacle(obstacle: tuple[str, int, int]) -> str:
 
 
 def _net(net: SurveyedNet) -> str:
-    told = (
+    text = (
         f"<details><summary>message</summary><pre>{escape(visible(net.message))}</pre></details>"
         if net.message
         else ""
     )
     cells = (
-        f"<td>{_text(net.file)}{told}</td>",
+        f"<td>{_text(net.file)}{text}</td>",
         f'<td class="{_CLASSES[net.verdict]}">{net.verdict.value}</td>',
         f"<td>{_text(', '.join(net.lacking))}</td>",
         f"<td>{_text(', '.join(net.outputs))}</td>",

@@ -93,14 +93,14 @@ class Survey:
 
 def nets_below(paths: Iterable[str]) -> list[str]:
     """The given files, and prototxts (by name) in the given folders and below."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for path in paths:
         if os.path.isdir(path):
             files = sorted(str(file) for file in Path(path).rglob("*") if file.name.endswith(_SUFFIXES))
-            found |= dict.fromkeys(files)
+            result |= dict.fromkeys(files)
         else:
-            found[path] = None
-    return list(found)
+            result[path] = None
+    return list(result)
 
 
 def survey(paths: Iterable[PathLike], progress: Started = without_progress) -> Survey:
@@ -178,5 +178,5 @@ def _lacking(errors: Iterable[ConversionError]) -> tuple[str, ...]:
     single = [
         inner for error in errors for inner in (error.errors if isinstance(error, Problems) else (error,))
     ]
-    found = (error.lacking for error in single if isinstance(error, UnsupportedLayerError))
-    return tuple(dict.fromkeys(filter(None, found)))
+    types = (error.lacking for error in single if isinstance(error, UnsupportedLayerError))
+    return tuple(dict.fromkeys(filter(None, types)))

@@ -20,7 +20,7 @@ Lowering: TypeAlias = Callable[..., list[Tensor]]
 come as arrays, those in ``weights`` also if they are constant; all others as tensors."""
 
 lowers: Registry[type[Op], Lowering] = Registry("TensorRT lowering")
-lowers.found_in(__package__, FAMILIES, family_of)
+lowers.places_rules_in(__package__, FAMILIES, family_of)
 
 
 def lower(graph: Graph, network: Network) -> None:

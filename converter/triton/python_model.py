@@ -55,8 +55,8 @@ class TritonPythonModel:
 def _response(request: Any, answer: Arrays | ConversionError) -> Any:
     if isinstance(answer, ConversionError):
         return triton.InferenceResponse(error=triton.TritonError(str(answer)))
-    wanted = request.requested_output_names()
-    return triton.InferenceResponse([_tensor(name, answer[name]) for name in wanted])
+    names = request.requested_output_names()
+    return triton.InferenceResponse([_tensor(name, answer[name]) for name in names])
 
 
 def _tensor(name: str, array: Array) -> Any:

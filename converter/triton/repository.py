@@ -32,7 +32,7 @@ from prototrt.converter.triton.config import Labels, config_of, initial_file, ou
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
-from prototrt.converter.writing.publication import publication, tidy, told_of
+from prototrt.converter.writing.publication import errors_of, publication, tidy
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
@@ -72,7 +72,7 @@ def write_repository(
     folder = _free_folder(repository, model_name)
     labels = None if asked.labels is None else _labels(asked.labels, served)
     whole = folder if folder.parent.exists() else folder.parent
-    with _alone(whole), publication(whole) as files, told_of(folder):
+    with _alone(whole), publication(whole) as files, errors_of(folder):
         place = files.place(whole)
         root = place if whole == folder else place / folder.name
         version = root / VERSION
@@ -109,8 +109,8 @@ def _alone(folder: Path) -> Iterator[None]:
 def name_of_model(asked: str | None, network: str, file: str) -> str:
     """The name that is asked for, or one made of the net's. Raises ``OptionsError`` if it cannot be a folder."""
     if asked is None:
-        found = re.sub(r"[^A-Za-z0-9_.-]+", "_", network or Path(file).stem).strip("_.")
-        return found or "model"
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", network or Path(file).stem).strip("_.")
+        return name or "model"
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", asked):
         raise OptionsError(
             Worded("{} is {}, which cannot be the name of a model", Option("name"), repr(asked)),
@@ -170,20 +170,20 @@ def _labels(file: str, served: Served) -> tuple[Labels, str]:
             fix="give a text file with the name of a class in each line",
         ) from error
     lines = [line.strip() for line in lines if line.strip()]
-    found = outputs_with(served, len(lines))
-    if len(found) != 1:
+    candidates = outputs_with(served, len(lines))
+    if len(candidates) != 1:
         outputs = ", ".join(f"{value.name} ({', '.join(map(str, value.shape))})" for value in served.outputs)
         raise OptionsError(
             Worded(
                 '{} "{}" has {} labels, and {} outputs have as many classes',
-                *(Option("labels"), file, len(lines), len(found) or "no"),
+                *(Option("labels"), file, len(lines), len(candidates) or "no"),
             ),
             because=f"the outputs are {outputs}",
             fix=Worded("leave one such output with {}", Option("outputs", ["BLOB"]))
-            if found
+            if candidates
             else "give a file with one line for each class",
         )
-    return Labels(found[0].name, LABELS), "".join(f"{line}\n" for line in lines)
+    return Labels(candidates[0].name, LABELS), "".join(f"{line}\n" for line in lines)
 
 
 def _write_version(version: Path, served: Served, platform: Platform, building: BuildOptions) -> WrittenModel:

@@ -89,25 +89,25 @@ def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> Serv
     options = rewriting
     if rewriting.state_arrays:  # cont would clear them in the first step of a sequence
         options = replace(rewriting, state="bind", cont="drop")
-    stated = prototrt.rewrite(model, options=replace(options, cont="keep"))
-    found = _batched(model, options, asked, stated)
-    names = _control_names(model, options, found.graph)
-    controls = tuple(value for value in found.graph.inputs if value.name in names)
-    served = replace(found, controls=controls, initial=_initial(rewriting.state_arrays, stated, found))
+    fixed = prototrt.rewrite(model, options=replace(options, cont="keep"))
+    result = _batched(model, options, asked, fixed)
+    names = _control_names(model, options, result.graph)
+    controls = tuple(value for value in result.graph.inputs if value.name in names)
+    served = replace(result, controls=controls, initial=_initial(rewriting.state_arrays, fixed, result))
     _refuse_platform(served, asked.platform)
     return served
 
 
-def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, stated: Graph) -> Served:
+def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, fixed: Graph) -> Served:
     """The net with an open batch; or, if that is impossible and nobody insists, with the batch that its file states."""
     batch = asked.max_batch_size or USUAL_BATCH
-    known = [factors for each in stated.layout.bindings.values() for factors in each.axes]
-    first = replace(options, layout="batch-first" if any(map(_counts_streams, known)) else "caffe")
+    axes = [factors for each in fixed.layout.bindings.values() for factors in each.axes]
+    first = replace(options, layout="batch-first" if any(map(_counts_streams, axes)) else "caffe")
     try:
-        graph = prototrt.rewrite(model, options=_opened(first, stated, batch))
-        _refuse_other_axes(graph, stated)
+        graph = prototrt.rewrite(model, options=_opened(first, fixed, batch))
+        _refuse_other_axes(graph, fixed)
     except ConversionError as error:
-        if stated.recurrences:
+        if fixed.recurrences:
             return _one_by_one(prototrt.rewrite(model, options=first), batch, asked.platform, error)
         if (asked.max_batch_size or 1) > 1:
             raise _no_batch(error, Worded("use {}", Option("max_batch_size", 1))) from error
@@ -115,20 +115,20 @@ def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, stated
     return Served(graph, batch)
 
 
-def _opened(options: RewriteOptions, stated: Graph, batch: int) -> RewriteOptions:
+def _opened(options: RewriteOptions, fixed: Graph, batch: int) -> RewriteOptions:
     """Options that open the batch of every input. Raises ``NetError`` if an input has none."""
     # One more than a batch of 1: servers want an axis that is open.
     streams = Range(1, batch, max(batch, 2))
-    states = {pair.input for pair in stated.recurrences if not pair.exposed}
-    known = {
-        value.name: list(zip(value.shape, _factors(stated, value), strict=True))
-        for value in stated.inputs
+    states = {pair.input for pair in fixed.recurrences if not pair.exposed}
+    bindings = {
+        value.name: list(zip(value.shape, _factors(fixed, value), strict=True))
+        for value in fixed.inputs
         if value not in states
     }
     if options.sizes:
-        return _opened_by_name(options, known, streams)
+        return _opened_by_name(options, bindings, streams)
     shapes: dict[str, dict[str, tuple[int, ...]]] = {size: {} for size in _SIZES}
-    for name, axes in known.items():
+    for name, axes in bindings.items():
         ranges = [_axis(dim, factors, streams) for dim, factors in axes]
         for size in _SIZES:
             shapes[size][name] = tuple(getattr(each, size) for each in ranges)
@@ -136,12 +136,12 @@ def _opened(options: RewriteOptions, stated: Graph, batch: int) -> RewriteOption
 
 
 def _opened_by_name(
-    options: RewriteOptions, known: Mapping[str, Sequence[tuple[Dim, Factors | None]]], streams: Range
+    options: RewriteOptions, bindings: Mapping[str, Sequence[tuple[Dim, Factors | None]]], streams: Range
 ) -> RewriteOptions:
     """The same, where the user names sizes: the batch has a name, too, and the others keep theirs."""
     batches = [
         size
-        for axes in known.values()
+        for axes in bindings.values()
         for dim, factors in axes
         for size in ([dim] if factors is None else [each.size for each in factors if each.name == STREAMS])
     ]
@@ -154,7 +154,8 @@ def _opened_by_name(
         usual = streams.opt
     sizes[batch] = (streams.min, usual, streams.max)
     shapes = {
-        name: tuple(_named_axis(dim, factors, batch) for dim, factors in axes) for name, axes in known.items()
+        name: tuple(_named_axis(dim, factors, batch) for dim, factors in axes)
+        for name, axes in bindings.items()
     }
     return replace(options, shapes=shapes, sizes=sizes)
 
@@ -167,14 +168,14 @@ def _named_axis(dim: Dim, factors: Factors | None, batch: str) -> int | str:
     return "*".join(batch if factor.name == STREAMS else f"({factor.size})" for factor in factors)
 
 
-def _factors(stated: Graph, value: Value) -> Sequence[Factors | None]:
+def _factors(fixed: Graph, value: Value) -> Sequence[Factors | None]:
     """What each axis counts; None for an axis that is the batch of a net without recurrences."""
-    known = stated.layout.bindings[value.name].axes
-    if any(_counts_streams(factors) for factors in known):
-        return known
-    if stated.recurrences or not known:
+    axes = fixed.layout.bindings[value.name].axes
+    if any(_counts_streams(factors) for factors in axes):
+        return axes
+    if fixed.recurrences or not axes:
         raise NetError(f'input "{value.name}" has no axis that is known to be the batch')
-    return (None, *known[1:])
+    return (None, *axes[1:])
 
 
 def _counts_streams(factors: Factors) -> bool:
@@ -193,7 +194,7 @@ def _range(dim: Dim) -> Range:
     return range_of(computable(dim))
 
 
-def _refuse_other_axes(graph: Graph, stated: Graph) -> None:
+def _refuse_other_axes(graph: Graph, fixed: Graph) -> None:
     """Raise ``NetError`` unless the batch is the first axis of everything."""
     batch = graph.inputs[0].shape[0] if graph.inputs and graph.inputs[0].shape else None
     for value in (*graph.inputs, *graph.outputs):
@@ -226,9 +227,9 @@ def _control_names(model: Model, options: RewriteOptions, graph: Graph) -> set[s
     return {value.name for value in graph.inputs} - {value.name for value in dropped.inputs}
 
 
-def _initial(arrays: Mapping[str, Array], stated: Graph, served: Served) -> dict[str, Array]:
+def _initial(arrays: Mapping[str, Array], fixed: Graph, served: Served) -> dict[str, Array]:
     """The state that sequences start with. Raises ``OptionsError`` for arrays that do not fit."""
-    states = {pair.input.name: pair.input for pair in stated.recurrences}
+    states = {pair.input.name: pair.input for pair in fixed.recurrences}
     if arrays and set(arrays) != set(states):
         raise OptionsError(
             Worded("{} has {}, expected {}", Option("state"), _listed(arrays), _listed(states)),
@@ -237,20 +238,20 @@ def _initial(arrays: Mapping[str, Array], stated: Graph, served: Served) -> dict
     moved: dict[str, Any] = {
         pair.input.name: served.of_request(pair.input) for pair in served.graph.recurrences
     }
-    found: dict[str, Array] = {}
+    result: dict[str, Array] = {}
     for name, array in arrays.items():
         value = states[name]
-        factors = stated.layout.bindings[name].axes
-        wanted = tuple(
+        factors = fixed.layout.bindings[name].axes
+        shape = tuple(
             1 if _counts_streams(each) else dim for dim, each in zip(value.shape, factors, strict=True)
         )
-        if array.shape != wanted:
+        if array.shape != shape:
             raise OptionsError(
-                Worded('{}: "{}" has the shape {}, expected {}', Option("state"), name, array.shape, wanted),
+                Worded('{}: "{}" has the shape {}, expected {}', Option("state"), name, array.shape, shape),
                 fix="give the state of one sequence",
             )
-        found[name] = np.ascontiguousarray(array, value.dtype.numpy).reshape(moved[name])
-    return found
+        result[name] = np.ascontiguousarray(array, value.dtype.numpy).reshape(moved[name])
+    return result
 
 
 def _refuse_platform(served: Served, platform: Platform) -> None:

@@ -68,11 +68,11 @@ class Comparison:
         return {**facts, "call": self.call, **numbers, "holds": self.holds}
 
 
-def difference_of(found: Array, wanted: Array, tolerance: Tolerance) -> Difference:
-    """How far ``found`` is from ``wanted``, in float64: infinitely far for another shape."""
-    if found.shape != wanted.shape:
+def difference_of(actual: Array, expected: Array, tolerance: Tolerance) -> Difference:
+    """How far ``actual`` is from ``expected``, in float64: infinitely far for another shape."""
+    if actual.shape != expected.shape:
         return _beyond(tolerance)
-    a, b = (np.asarray(array, np.float64).reshape(-1) for array in (found, wanted))
+    a, b = (np.asarray(array, np.float64).reshape(-1) for array in (actual, expected))
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     a, b = np.where(same & ~np.isfinite(b), 0, a), np.where(same & ~np.isfinite(b), 0, b)
     if not np.isfinite(a).all() or not np.isfinite(b).all():
@@ -115,6 +115,6 @@ def _finite(number: float) -> float | None:
 def watching_tops(graph: Graph) -> Graph:
     """The graph with every blob of the net as an output."""
     tops = [value for node in graph.nodes for value in node.outputs if not value.is_surgical]
-    given = [value for value in graph.outputs if value not in tops]
+    outputs = [value for value in graph.outputs if value not in tops]
     states = graph.state_outputs
-    return replace(graph, outputs=(*(value for value in (*tops, *given) if value not in states), *states))
+    return replace(graph, outputs=(*(value for value in (*tops, *outputs) if value not in states), *states))

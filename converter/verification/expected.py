@@ -68,11 +68,11 @@ def _refuse_other_shapes(
     for number, (call, arrays) in enumerate(zip(calls, expected, strict=True)):
         sizes = signature.sizes({name: array.shape for name, array in call.feeds.items()})
         for name, array in arrays.items():
-            wanted = concrete(outputs[name].shape, sizes)
-            pairs = zip(array.shape, wanted, strict=False)
-            if len(array.shape) != len(wanted) or any(size not in (known, -1) for known, size in pairs):
+            shape = concrete(outputs[name].shape, sizes)
+            pairs = zip(array.shape, shape, strict=False)
+            if len(array.shape) != len(shape) or any(size not in (dim, -1) for dim, size in pairs):
                 raise ShapeError(
-                    f'the expected "{name}" has the shape {array.shape}, the computed one {wanted}',
+                    f'the expected "{name}" has the shape {array.shape}, the computed one {shape}',
                     where=path if len(calls) == 1 else f"{path}, call {number}",
                     fix="save the outputs that were computed from these inputs",
                 )

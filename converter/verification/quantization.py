@@ -81,20 +81,20 @@ def quantization_cost(
     model: Model,
     options: RewriteOptions,
     calls: Sequence[Call],
-    wanted: float | None = None,
+    agreement: float | None = None,
     started: Started = without_progress,
 ) -> QuantizationCost:
     """Compare a net in 8 bits with the same in float32, on the inputs of each call.
 
-    With ``wanted``, layers are kept in float, the most expensive first, until each output agrees in this share of its
-    places. ``started`` hears how many layers are quantized alone, or with ``wanted`` twice as many: the most nets that
-    are computed. Raises ``VerificationError`` if all layers together do not reach it.
+    With ``agreement``, layers are kept in float, the most expensive first, until each output agrees in this share of
+    its places. ``started`` hears how many layers are quantized alone, or with ``agreement`` twice as many: the most
+    nets that are computed. Raises ``VerificationError`` if all layers together do not reach it.
     """
     full = prototrt.rewrite(model, options=replace(options, precision="fp32"))
     truth = Truth.of(full, calls)
     quantized = prototrt.rewrite(model, options=options)
     layers = _quantized_layers(quantized)
-    advance = started(len(layers) if wanted is None else 2 * len(layers))
+    advance = started(len(layers) if agreement is None else 2 * len(layers))
 
     def without(names: Sequence[str]) -> list[OutputCost]:
         kept = replace(options, keep_float=(*options.keep_float, *names))
@@ -108,7 +108,7 @@ def quantization_cost(
     ]
     alone.sort(key=lambda cost: _order(cost.worst))
     cost = QuantizationCost(tuple(truth.costs(quantized)), tuple(alone))
-    return cost if wanted is None else _kept(cost, without, wanted)
+    return cost if agreement is None else _kept(cost, without, agreement)
 
 
 def _order(cost: OutputCost) -> tuple[float, float]:
@@ -117,19 +117,19 @@ def _order(cost: OutputCost) -> tuple[float, float]:
 
 
 def _kept(
-    cost: QuantizationCost, without: Callable[[Sequence[str]], list[OutputCost]], wanted: float
+    cost: QuantizationCost, without: Callable[[Sequence[str]], list[OutputCost]], agreement: float
 ) -> QuantizationCost:
     """The cost with as few layers in float as reach the agreement, taken in the order of their own costs."""
     names = [each.layer.layer for each in cost.layers]
     for count in range(len(names) + 1):
         if count:
             cost = replace(cost, outputs=tuple(without(names[:count])), kept=tuple(names[:count]))
-        if cost.score >= wanted:
+        if cost.score >= agreement:
             return cost
     worst = min(cost.outputs, key=_order)
     what = "the cosine with" if worst.agreement is None else "the agreement with"
     raise VerificationError(
-        f'output "{worst.output}": {what} float32 is {worst.score:.9g}, expected {wanted:g}',
+        f'output "{worst.output}": {what} float32 is {worst.score:.9g}, expected {agreement:g}',
         because="16 bits alone cost as much: no layer is left in 8 bits",
         fix=Worded("ask for less, or use {}", Option("precision", "fp32")),
     )
@@ -158,13 +158,13 @@ class Truth:
 
     def costs(self, graph: Graph) -> list[OutputCost]:
         """How far each output of another graph is from it."""
-        found = _results(graph, self.calls)
+        actual = _results(graph, self.calls)
         values = {value.name: value for value in self.graph.outputs}
         axes = _axes_of_classes(self.graph)
         return [
-            _cost(name, found[name], wanted, axes.get(values[name]))
-            for name, wanted in self.results.items()
-            if wanted.dtype.kind == "f"
+            _cost(name, actual[name], expected, axes.get(values[name]))
+            for name, expected in self.results.items()
+            if expected.dtype.kind == "f"
         ]
 
 
@@ -188,17 +188,22 @@ def _session(graph: Graph) -> Session:
     return Session(graph)
 
 
-def _cost(name: str, found: Array, wanted: Array, axis: int | None) -> OutputCost:
-    difference = difference_of(found, wanted, TOLERANCES["fp32"])
+def _cost(name: str, actual: Array, expected: Array, axis: int | None) -> OutputCost:
+    difference = difference_of(actual, expected, TOLERANCES["fp32"])
     numbers = difference.max_abs, difference.max_rel, difference.rms, difference.cosine
-    return OutputCost(name, *numbers, None if axis is None else _agreement(found, wanted, 1 + axis))
+    return OutputCost(name, *numbers, None if axis is None else _agreement(actual, expected, 1 + axis))
 
 
-def _agreement(found: Array, wanted: Array, axis: int) -> float | None:
+def _agreement(actual: Array, expected: Array, axis: int) -> float | None:
     """The share of places with the same largest class along an axis."""
-    if axis >= wanted.ndim or wanted.shape[axis] < 2 or found.shape != wanted.shape or not wanted.size:
+    if (
+        axis >= expected.ndim
+        or expected.shape[axis] < 2
+        or actual.shape != expected.shape
+        or not expected.size
+    ):
         return None
-    return float(np.mean(found.argmax(axis) == wanted.argmax(axis)))
+    return float(np.mean(actual.argmax(axis) == expected.argmax(axis)))
 
 
 def _axes_of_classes(graph: Graph) -> dict[Value, int]:

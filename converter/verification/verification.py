@@ -52,19 +52,27 @@ class Verification:
                 f'FAIL: {first.way} and {first.against} differ by {difference.max_abs:.2g} at blob "{first.blob}",'
                 f" {difference.allowed:.2g} is allowed"
             )
-        names = {name for found in self.comparisons for name in (found.way, found.against)}
+        names = {name for comparison in self.comparisons for name in (comparison.way, comparison.against)}
         count = len(names - {EXPECTED})
         ways = f"{count} ways agree" if count > 1 else "1 way agrees"
         expected = " with the expected outputs" if EXPECTED in names else ""
-        worst = max(found.difference.max_abs for found in self.comparisons)
+        worst = max(comparison.difference.max_abs for comparison in self.comparisons)
         distance = f"within {_rounded_up(worst)}" if worst else "exactly"
         return f"PASS: {ways}{expected} {distance}{', which proves little' if self.proves_little else ''}"
 
     def _repr_html_(self) -> str:
         rows = []
-        for found in self.comparisons:
-            numbers = (f"{found.difference.max_abs:.2e}", f"{found.difference.max_rel:.2e}")
-            rows.append((found.way, found.against, found.blob, *numbers, "" if found.holds else "differs"))
+        for comparison in self.comparisons:
+            numbers = (f"{comparison.difference.max_abs:.2e}", f"{comparison.difference.max_rel:.2e}")
+            rows.append(
+                (
+                    comparison.way,
+                    comparison.against,
+                    comparison.blob,
+                    *numbers,
+                    "" if comparison.holds else "differs",
+                )
+            )
         columns = ("way", "against", "blob", "max abs", "max rel", "")
         return table(self.verdict, columns, rows, self.warnings)
 

@@ -92,8 +92,8 @@ def _located(
         if lost
         else []
     )
-    found = {part.way: part for part in _first_broken(every)}
-    return [found.get(part.way, part) if part.against == REFERENCE else part for part in parts]
+    broken = {part.way: part for part in _first_broken(every)}
+    return [broken.get(part.way, part) if part.against == REFERENCE else part for part in parts]
 
 
 def verify_files(
@@ -152,7 +152,7 @@ def _compared(
         if key not in worst or comparison.difference.excess > worst[key].difference.excess:
             worst[key] = comparison
     order = {value.name: index for index, value in enumerate(graphs[0].outputs)}
-    return sorted(worst.values(), key=lambda found: (*_place(found, options.ways), order[found.blob]))
+    return sorted(worst.values(), key=lambda each: (*_place(each, options.ways), order[each.blob]))
 
 
 def _place(comparison: Comparison, ways: Sequence[Way]) -> tuple[int, bool]:
@@ -177,18 +177,18 @@ def _each(
             if way != REFERENCE
         },
     }
-    for call, (given, starts_anew) in enumerate(calls):
+    for call, (feeds, starts_anew) in enumerate(calls):
         for session in sessions.values() if starts_anew else ():
             session.reset()
-        results = {way: _results(session, given, truth.layout.name) for way, session in sessions.items()}
+        results = {way: _results(session, feeds, truth.layout.name) for way, session in sessions.items()}
         bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
         if expected is not None:
             refuse_unlike(expected[call], results[REFERENCE])
             bases[EXPECTED] = expected[call]
-        for (way, found), (against, base) in product(results.items(), bases.items()):
-            for blob, wanted in base.items() if way != against else ():
-                difference = difference_of(found[blob], wanted, tolerance)
-                doubt = doubt_about(wanted, tolerance) if against == REFERENCE else None
+        for (way, actual), (against, base) in product(results.items(), bases.items()):
+            for blob, reference_array in base.items() if way != against else ():
+                difference = difference_of(actual[blob], reference_array, tolerance)
+                doubt = doubt_about(reference_array, tolerance) if against == REFERENCE else None
                 yield Comparison(way, against, blob, origins.get(blob), call, difference, doubt)
 
 

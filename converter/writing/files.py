@@ -96,11 +96,11 @@ def why_misnamed(target: str, suffixes: Sequence[str]) -> str | None:
     A number is not a suffix: ``net-1.2`` has none, as ``""`` among the suffixes allows.
     """
     suffix = Path(target).suffix.lower()
-    found = "" if suffix[1:].isdecimal() else suffix
-    if not suffixes or found in suffixes or is_device(target):
+    actual = "" if suffix[1:].isdecimal() else suffix
+    if not suffixes or actual in suffixes or is_device(target):
         return None
-    known = [each for each in suffixes if each]
-    expected = known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"
+    endings = [each for each in suffixes if each]
+    expected = endings[0] if len(endings) == 1 else f"{', '.join(endings[:-1])} or {endings[-1]}"
     return f'"{target}" {f"ends in {suffix}" if suffix else "has no suffix"}, expected {expected}'
 
 
@@ -140,7 +140,7 @@ def refuse_overwriting(written: Iterable[tuple[Option, str]], read: Iterable[str
 def _identity(file: str | os.PathLike[str]) -> object:
     """What all names of a file have in common; of one that does not exist yet, its path without links."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return os.path.realpath(file)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -57,7 +57,7 @@ def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[
     files = Publication(path, durable)
     try:
         yield files
-        with told_of(path):
+        with errors_of(path):
             files.commit()
     finally:
         files.close()
@@ -75,7 +75,7 @@ class Publication:
     @contextmanager
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         """A stream that becomes the file. A device is written directly, with nothing beside it."""
-        with told_of(path):
+        with errors_of(path):
             named_device = is_device(path) and not self._is_beside(path)
             if named_device or self._on_device:
                 with open(path if named_device else os.devnull, "wb") as stream:
@@ -250,7 +250,7 @@ def _settle(place: Path) -> bool:
 
 
 @contextmanager
-def told_of(path: str | os.PathLike[str]) -> Iterator[None]:
+def errors_of(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an ``OSError`` into a ``ConversionError`` about this file."""
     try:
         yield
@@ -307,7 +307,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     The lock is a file, and not the folder: whoever may read a folder can lock it, as ``flock FOLDER COMMAND`` does.
     """
     began, writers = time.monotonic(), stat.S_IMODE(os.stat(folder).st_mode) & 0o222
-    lock, is_told = folder / _LOCK, False
+    lock, has_logged = folder / _LOCK, False
     while True:
         try:
             with _locked(lock, writers | writers << 1) as descriptor:
@@ -327,9 +327,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
             waited = time.monotonic() - began
             if waited > lock_timeout():
                 raise BusyFolderError(folder, _owner(lock)) from None
-            if waited > _SILENT and not is_told:
+            if waited > _SILENT and not has_logged:
                 log.warning("waiting for %s, which writes into %s", _owner(lock), folder)
-                is_told = True
+                has_logged = True
             time.sleep(0.01)
 
 

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular
 from prototrt.caffe_proto.common.json_files import value_from_json
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.writing.publication import STAGED_LINK, is_device, told_of
+from prototrt.converter.writing.publication import STAGED_LINK, errors_of, is_device
 
 SIDE_SUFFIXES = (".json", ".data", ".sh")
 """Of a manifest, an ONNX model's weights, and a script for trtexec."""
@@ -63,7 +63,7 @@ def without_leftovers(target: str) -> Iterator[None]:
 def remove_leftover(file: str) -> None:
     """Remove a side file, if prototrt wrote it. Raises ``ConversionError``."""
     if _is_ours(file):
-        with told_of(file):
+        with errors_of(file):
             os.unlink(file)
 
 
@@ -75,7 +75,7 @@ def _is_ours(file: str) -> bool:
         return False
     size, is_proof = _PROOFS[Path(file).suffix]
     try:
-        with told_of(file), open_regular(file, "a file") as stream:
+        with errors_of(file), open_regular(file, "a file") as stream:
             return is_proof(stream.read(size))
     except UnreadableFileError:
         return False

@@ -55,8 +55,8 @@ class TileLauncher:
         if code != 0:
             text = c_char_p()
             self._cuda.cuGetErrorString(c_int(code), byref(text))
-            said = text.value.decode() if text.value else "it gave no reason"
-            raise BuildError(f"the Tile plugin: {function} failed with error {code}: {said}")
+            reason = text.value.decode() if text.value else "it gave no reason"
+            raise BuildError(f"the Tile plugin: {function} failed with error {code}: {reason}")
 
 
 @cache

@@ -116,8 +116,8 @@ def _plugin(trt: Any, axis: int, copies: int) -> Any:
 
         def supports_format_combination(self, place: int, tensors: Sequence[Any], inputs: int) -> bool:
             tensor, first = tensors[place].desc, tensors[0].desc
-            is_known = tensor.type.name in KERNELS and tensor.format == trt.TensorFormat.LINEAR
-            return is_known and tensor.type == first.type
+            is_supported = tensor.type.name in KERNELS and tensor.format == trt.TensorFormat.LINEAR
+            return is_supported and tensor.type == first.type
 
         def configure_plugin(self, inputs: Any, outputs: Any) -> None:
             pass  # the shapes of each call are used

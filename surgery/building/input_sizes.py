@@ -17,14 +17,14 @@ from prototrt.surgery.ir.symbol_sources import symbol_sources
 from prototrt.surgery.options import RewriteOptions
 
 
-def stated_ranges(options: RewriteOptions) -> dict[str, Range]:
+def ranges_of_options(options: RewriteOptions) -> dict[str, Range]:
     """The range of each name. Raises ``OptionsError``."""
     return {name: _range(name, sizes) for name, sizes in (options.sizes or {}).items()}
 
 
 def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
     """The shapes in which names stand. Raises ``OptionsError`` for those that say nothing, and for unused names."""
-    ranges = stated_ranges(options)
+    ranges = ranges_of_options(options)
     shapes = {
         name: tuple(_size(name, dim, ranges) for dim in shape)
         for name, shape in (options.shapes or {}).items()
@@ -127,12 +127,12 @@ def _size(blob: str, dim: int | str, ranges: Mapping[str, Range]) -> Size:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownInputs:
+class InputSizes:
     """Shapes that override those of the file, ranges, and the inputs that hold int32 (``whole_numbers``).
 
     ``example`` returns an option that states the shape of an input. ``letters(input, number of axes)`` are T and N, or
     "" for others, of its first axes. ``formulas`` are shapes with names of sizes;
-    ``shapes`` has their usual sizes. ``stated`` are the shapes of the file.
+    ``shapes`` has their usual sizes. ``shapes_in_file`` are those that the file states.
     """
 
     shapes: Mapping[str, Sizes]
@@ -141,22 +141,22 @@ class KnownInputs:
     example: Callable[[str], Option]
     letters: Callable[[str, int], Sequence[str]]
     formulas: Mapping[str, Shape]
-    stated: Mapping[str, Sizes]
+    shapes_in_file: Mapping[str, Sizes]
 
-    def ranges(self, name: str, stated: Sizes | None) -> list[Range]:
+    def ranges(self, name: str, dims: Sizes | None) -> list[Range]:
         """The range of each axis, where the file states this shape. Raises ``ShapeError``."""
-        return self.profile.ranges(name, self.shapes.get(name, stated), self.example)
+        return self.profile.ranges(name, self.shapes.get(name, dims), self.example)
 
     def size_names(self) -> SizeNames:
         """The symbols of inputs."""
         expected: dict[str, Sequence[Range]] = {}
         for name in self.profile.names():
             with suppress(ShapeError):  # which the rule of the input raises again
-                expected[name] = self.ranges(name, self.stated.get(name))
+                expected[name] = self.ranges(name, self.shapes_in_file.get(name))
         return SizeNames(self.letters, expected)
 
 
-def given_shapes(options: RewriteOptions) -> dict[str, Sizes]:
+def shapes_of_options(options: RewriteOptions) -> dict[str, Sizes]:
     """The shapes of inputs; the usual ones where sizes vary."""
     varying = open_shapes(options)
     return {

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.blob_numbers import count_not_finite, described, filled
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.input_sizes import KnownInputs
+from prototrt.surgery.building.input_sizes import InputSizes
 from prototrt.surgery.building.limits import MemoryLimit, refuse_too_many
 from prototrt.surgery.building.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count, symbols_of
@@ -36,13 +36,13 @@ GIVE_THEIR_NET = "use the prototxt that these weights were trained with"
 class LayerBuilder(Builder):
     """A ``Builder`` that also returns the stored parameters of layers."""
 
-    def __init__(self, model: Model, options: RewriteOptions, inputs: KnownInputs) -> None:
+    def __init__(self, model: Model, options: RewriteOptions, inputs: InputSizes) -> None:
         tops = [top for layer in model.layers for top in layer.tops]
         super().__init__(reserved=tops, layers=[layer.name for layer in model.layers])
         self.weights = model.weights
         self.options = options
-        self.settings = Settings.given(options.settings)
-        self.known_inputs = inputs
+        self.settings = Settings.from_source(options.settings)
+        self.sizes_of_inputs = inputs
         self.size_names = inputs.size_names()
         self.memory = SharedMemory()
         self.limit = MemoryLimit(options)
@@ -89,14 +89,14 @@ class LayerBuilder(Builder):
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
         return value
 
-    def shape_of_input(self, name: str, stated: tuple[int, ...] | None) -> Shape:
+    def shape_of_input(self, name: str, sizes: tuple[int, ...] | None) -> Shape:
         """The shape of an input from the file or the user. Sizes that may vary become symbols."""
-        formula = self.known_inputs.formulas.get(name)
+        formula = self.sizes_of_inputs.formulas.get(name)
         if formula is not None:
             for dim in formula:
                 self.symbols |= symbols_of(dim)
             return formula
-        return self.size_names.symbolic(name, self.known_inputs.ranges(name, stated), self.symbols)
+        return self.size_names.symbolic(name, self.sizes_of_inputs.ranges(name, sizes), self.symbols)
 
     def leave_unread(self, count: int) -> None:
         """Skip this many blobs of the layer, which do not affect the result."""
@@ -283,7 +283,7 @@ def refuse_in_place(layer: Layer, because: str) -> None:
         )
 
 
-def stated(param: Message, name: str) -> Any:
+def field_if_set(param: Message, name: str) -> Any:
     """A field of a message if the file states it, otherwise None."""
     return getattr(param, name) if param.HasField(name) else None
 

@@ -81,7 +81,7 @@ def python_name(layer: Layer) -> str:
     return f"{layer.param.module}.{layer.param.layer}"
 
 
-def known_python_rule(layer: Layer) -> LayerRule | None:
+def python_rule_of(layer: Layer) -> LayerRule | None:
     """The rule for a Python layer: for its module and class, or for them without the outermost packages."""
     *packages, module, name = python_name(layer).split(".")
     names = (".".join((*packages[start:], module, name)) for start in range(len(packages) + 1))
@@ -93,12 +93,12 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
 
     YAML and Python both read this form. A tag such as ``!!python/tuple`` is ignored. Raises ``NetError``.
     """
-    stated = layer.param.param_str
-    if len(stated) > _LONGEST:
+    source = layer.param.param_str
+    if len(source) > _LONGEST:
         raise NetError(
-            f"param_str has {len(stated):,} characters, expected at most {_LONGEST:,}", fix=_FIX_PARAMETERS
+            f"param_str has {len(source):,} characters, expected at most {_LONGEST:,}", fix=_FIX_PARAMETERS
         )
-    text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", stated.strip()))
+    text = _KEY.sub(r'\g<before>"\g<key>":', _TAG.sub("", source.strip()))
     if not text.startswith("{"):
         text = "{" + ",".join(line for line in text.splitlines() if line.strip()) + "}"
     try:
@@ -107,7 +107,7 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
         parameters = error  # the last three are for keys that are lists, and for deep nesting
     if not isinstance(parameters, dict):
         raise NetError(
-            f"param_str cannot be read: {shortened(repr(stated))}",
+            f"param_str cannot be read: {shortened(repr(source))}",
             because="it is not a list of KEY: VALUE",
             fix=_FIX_PARAMETERS,
         )

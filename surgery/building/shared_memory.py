@@ -17,13 +17,13 @@ from prototrt.surgery.ops.shape import measure
 class SharedPlace:
     """The contents of one place in memory: tops, by the names of their values, and states, by number.
 
-    ``told`` is a warning for layers that write there: ``works in place on``, then this text. ``sometimes`` are other
+    ``warning`` is one for layers that write there: ``works in place on``, then this text. ``sometimes`` are other
     places that are the same one at some sizes. ``part_of`` is the place that this one was joined with.
     """
 
     tops: set[str] = field(default_factory=set)
     states: set[int] = field(default_factory=set)
-    told: str | None = None
+    warning: str | None = None
     sometimes: list[Sometimes] = field(default_factory=list)
     part_of: SharedPlace | None = None
 
@@ -66,7 +66,7 @@ class SharedMemory:
             if place is not joined:  # the largest stays as it is: a long chain joins it one by one
                 names |= place.tops
                 joined.states |= place.states
-                joined.told = joined.told or place.told
+                joined.warning = joined.warning or place.warning
                 joined.sometimes += place.sometimes
                 place.part_of = joined
         joined.tops |= names
@@ -88,7 +88,7 @@ class SharedMemory:
     def tell(self, tops: Iterable[str], text: str) -> None:
         """Add a warning for in-place layers on one of these tops: ``works in place on``, then this text."""
         for top in tops:
-            self._place_of.setdefault(top, SharedPlace({top})).told = text
+            self._place_of.setdefault(top, SharedPlace({top})).warning = text
 
     def write_through(self, build: Builder, layer: Layer, values: dict[str, Value]) -> None:
         """Update all blobs in the memory that the layer wrote in place."""
@@ -100,8 +100,8 @@ class SharedMemory:
             if place is None:
                 continue
             if not _is_copied(build, values[bottom], values[top]):
-                if place.told:
-                    build.warn(f"works in place on {place.told}")
+                if place.warning:
+                    build.warn(f"works in place on {place.warning}")
                 _overwrite(build, place, {bottom, top}, values[top], values)
                 for link in place.sometimes:
                     _overwrite_where_one(build, link, values[top], values)

@@ -49,4 +49,4 @@ FAMILIES = {
 """The operators whose rules stand in a module."""
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds.split()}
 
-operator_rule.found_in(__name__, FAMILIES, _FAMILY_OF.get)
+operator_rule.places_rules_in(__name__, FAMILIES, _FAMILY_OF.get)

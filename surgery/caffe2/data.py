@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.fills import Fill
-from prototrt.caffe_proto.caffe2.init_net import GIVEN, GIVEN_FLOATS, constant_fill, filled
+from prototrt.caffe_proto.caffe2.init_net import FLOAT_FILLS, TENSOR_FILLS, constant_fill, filled
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import INT32
 from prototrt.caffe_proto.common.errors import ShapeError
@@ -80,13 +80,13 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
     return [build.constant(constant_fill(arguments, shape), "filled")]
 
 
-@operator_rule(*GIVEN)
+@operator_rule(*TENSOR_FILLS)
 def filled_tensor(build: Builder, operator: Operator) -> list[Value]:
     """Numbers stored in the predict net itself.
 
     Becomes: a constant.
     """
-    is_float = operator.type in GIVEN_FLOATS
+    is_float = operator.type in FLOAT_FILLS
     values = np.array(operator.arguments.numbers("values") if is_float else (), np.float32)
     fill = Fill(operator.message, operator.origin, len(values), lambda: values)
     return [build.constant(filled(fill, None).array, "given")]

@@ -14,7 +14,7 @@ from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_
 from prototrt.surgery.ir import OpenSize, Value, computable, fixed, range_of
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import AveragePool, MaxPool, Pad, Reduce, ReduceKind
-from prototrt.surgery.ops.windows import larger_smallest, told_ranges
+from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 
 @operator_rule("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D")
@@ -74,13 +74,13 @@ def _needed(geometry: OperatorGeometry, x: Value, axis: int) -> int:
     if range_of(out).min < 1:
         raise ShapeError(
             f"the window {geometry.kernel} is larger than the input {x.shape} with its padding",
-            because=told_ranges(size),
+            because=ranges_text(size),
             fix=larger_smallest(size, "use a smaller window or a larger input"),
         )
     if range_of((out - 1) * stride - inside).max >= 0:
         raise ShapeError(
             f"the last window of axis {2 + axis} starts after the end of the input {x.shape}",
-            because=told_ranges(size),
+            because=ranges_text(size),
             fix=Worded("use a larger window, or {}", one_size(size.symbols))
             if isinstance(size, OpenSize)
             else "use a smaller window or a larger input",

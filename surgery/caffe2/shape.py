@@ -20,7 +20,7 @@ from prototrt.surgery.caffe2.operator_rule import (
 )
 from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
-from prototrt.surgery.ops.windows import larger_smallest, told_ranges
+from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 
 @operator_rule("Concat", "DepthConcat")
@@ -56,7 +56,7 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
     if equal is None and (len(parts) != count or sum(parts) != total or any(size < 1 for size in parts)):
         raise ShapeError(
             f"axis {axis} has {total} elements, which cannot be cut into {count} parts {list(parts) or ''}".rstrip(),
-            because=told_ranges(total),
+            because=ranges_text(total),
             fix="state parts that fit, or feed another size",
         )
     ends = accumulate(parts if equal is None else (equal,) * count)
@@ -107,7 +107,7 @@ def _cut_at(place: int, size: Size) -> Size:
     if span.min < place < span.max:
         raise ShapeError(
             f"is cut at {place}, but the size {size} varies",
-            because=told_ranges(size),
+            because=ranges_text(size),
             fix=larger_smallest(size, GIVE_SHAPES_AND_INIT_NET),
         )
     return size if place >= span.max else place

@@ -46,17 +46,17 @@ class BlobValues:
             self.values[name] = self._build.constant(array, name)
         return self.values[name]
 
-    def outputs(self, wanted: Sequence[str], file: str, *, was_asked_for: bool) -> list[Value]:
+    def outputs(self, names: Sequence[str], file: str, *, was_asked_for: bool) -> list[Value]:
         """The values of the wanted blobs. Blobs without a tensor are left out, unless the user named them."""
-        nothing = [name for name in wanted if name in self.absent]
-        if nothing and (was_asked_for or len(nothing) == len(wanted)):
+        nothing = [name for name in names if name in self.absent]
+        if nothing and (was_asked_for or len(nothing) == len(names)):
             raise NetError(
                 f"{', '.join(nothing)} hold no tensor and cannot be outputs",
                 where=file,
                 fix=Worded("ask for other blobs with {}", Option("outputs")),
             )
         self._build.warnings += [f"{file}: output {name} is left out: it is not a tensor" for name in nothing]
-        return [self.values[name] for name in wanted if name not in nothing]
+        return [self.values[name] for name in names if name not in nothing]
 
     def final_states(self) -> list[Value]:
         """The final values of states. They are always outputs, whatever outputs the user named."""

@@ -27,9 +27,9 @@ from prototrt.caffe_proto.schema import is_read_by, parameter_fields
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.building.layer_rules import (
-    known_python_rule,
     names_of_bottoms,
     python_name,
+    python_rule_of,
     takes_bottoms,
 )
 from prototrt.surgery.building.limits import refuse_overflow
@@ -46,7 +46,7 @@ class Caffe(Framework):
     def rule_of(self, layer: Layer) -> LayerRule | None:
         if layer.type != "Python":
             return super().rule_of(layer)
-        rule = known_python_rule(layer)
+        rule = python_rule_of(layer)
         is_namesake = rule is not None and not takes_bottoms(rule, layer)
         return self.user_rules.python.get(python_name(layer)) or (None if is_namesake else rule)
 
@@ -57,7 +57,7 @@ class Caffe(Framework):
         return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
 
     def cause_of(self, layer: Layer) -> str | None:
-        namesake = known_python_rule(layer) if layer.type == "Python" else None
+        namesake = python_rule_of(layer) if layer.type == "Python" else None
         if namesake is not None:
             names = names_of_bottoms(namesake)
             word = "bottom" if len(names) == 1 else "bottoms"
@@ -101,14 +101,14 @@ class Caffe(Framework):
         return replace(model, layers=(*inputs, *layers), missing=missing, blobs=blobs)
 
     def missing_shapes(
-        self, model: Model, layers: Sequence[Layer], given: Collection[str]
+        self, model: Model, layers: Sequence[Layer], inputs: Collection[str]
     ) -> list[ConversionError]:
         missing = [
             (layer, index)
             for layer in layers
             if layer.type == "Input" and not layer.message.input_param.shape
             for index, top in enumerate(layer.tops)
-            if top not in given
+            if top not in inputs
         ]
         if not missing:
             return []
@@ -121,7 +121,7 @@ class Caffe(Framework):
         problem = Worded("the file states no shape for the {} {}", what, names)
         return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
 
-    def stated_shapes(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
+    def shapes_in_file(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
         return {
             top: tuple(shape.dim)
             for layer in layers
@@ -186,7 +186,7 @@ class Caffe(Framework):
             ]
         )
 
-    def _before_code(self, model: Model, wanted: Sequence[str]) -> tuple[list[str], list[LeftOut]]:
+    def _before_code(self, model: Model, outputs: Sequence[str]) -> tuple[list[str], list[LeftOut]]:
         """The wanted blobs, and the layers that are left out.
 
         If a Python layer without a rule writes a wanted blob, its bottoms are the outputs instead.
@@ -194,7 +194,7 @@ class Caffe(Framework):
         makers = {top: layer for layer in model.layers for top in layer.tops}
         kept: dict[str, None] = {}
         left_out: dict[str, LeftOut] = {}
-        for name in wanted:
+        for name in outputs:
             layer = makers[name]
             read = [
                 bottom for bottom in layer.bottoms if bottom not in makers or makers[bottom].type != "Input"

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.wording import Option, Varying, Worded
 from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
-from prototrt.surgery.ir.shapes import ranges as told_ranges
+from prototrt.surgery.ir.shapes import ranges as ranges_text
 from prototrt.surgery.options import RewriteOptions
 
 _LARGEST = {"N": 16, "T": 64}
@@ -22,28 +22,28 @@ Letters: TypeAlias = Callable[[str, int], Sequence[str]]
 
 
 def with_dynamic_sizes(
-    profile: Profile, options: RewriteOptions, stated: Mapping[str, Sizes], letters: Letters
+    profile: Profile, options: RewriteOptions, shapes: Mapping[str, Sizes], letters: Letters
 ) -> tuple[Profile, dict[str, Shape]]:
     """The profile, and ranges of what ``options.dynamic`` names, for inputs that have no ranges yet.
 
     Also the shapes of inputs where the net has one with a row for each stream of each step, (T*N, ...).
-    ``stated`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
+    ``shapes`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
     Raises ``OptionsError`` if no input has such an axis.
     """
     if not options.dynamic:
         return profile, {}
-    axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in stated.items()}
-    rows = _with_rows(axes, stated)
-    wanted = {letter for word in options.dynamic for letter in _MEANT[word]}
+    axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in shapes.items()}
+    rows = _with_rows(axes, shapes)
+    chosen_letters = {letter for word in options.dynamic for letter in _MEANT[word]}
     for word in options.dynamic:
         if not any({*_MEANT[word]}.intersection(letters) for letters in axes.values()):
-            raise _without_axis(word, stated)
-    others = {name: shape for name, shape in stated.items() if name not in profile.names()}
+            raise _without_axis(word, shapes)
+    others = {name: shape for name, shape in shapes.items() if name not in profile.names()}
     if rows:
-        if len(others) < len(stated):
-            raise _beside_rows(rows[0], stated[rows[0]])
-        return profile, _formulas(axes, stated, wanted)
-    ranges = {name: _ranges(axes[name], shape, wanted) for name, shape in others.items()}
+        if len(others) < len(shapes):
+            raise _beside_rows(rows[0], shapes[rows[0]])
+        return profile, _formulas(axes, shapes, chosen_letters)
+    ranges = {name: _ranges(axes[name], shape, chosen_letters) for name, shape in others.items()}
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
     return Profile(
         {**profile.min, **{name: tuple(span.min for span in spans) for name, spans in varying.items()}},
@@ -53,55 +53,55 @@ def with_dynamic_sizes(
     ), {}
 
 
-def _with_rows(axes: dict[str, list[str]], stated: Mapping[str, Sizes]) -> list[str]:
+def _with_rows(axes: dict[str, list[str]], shapes: Mapping[str, Sizes]) -> list[str]:
     """The inputs whose first axis has a row for each stream of each step; their letter becomes T*N.
 
     They state as many rows as the sequences have steps and streams together.
     """
-    steps, streams = _steps_and_streams(axes, stated)
+    steps, streams = _steps_and_streams(axes, shapes)
     rows = [
         name
         for name, letters in axes.items()
-        if letters[:1] == ["N"] and steps > 1 and stated[name][0] == steps * streams
+        if letters[:1] == ["N"] and steps > 1 and shapes[name][0] == steps * streams
     ]
     for name in rows:
         axes[name][0] = _ROWS
     return rows
 
 
-def _steps_and_streams(axes: Mapping[str, Sequence[str]], stated: Mapping[str, Sizes]) -> Sizes:
+def _steps_and_streams(axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sizes]) -> Sizes:
     """The usual numbers of steps and streams; one step of one stream if no input says."""
-    return next((stated[name][:2] for name, letters in axes.items() if letters[:2] == ["T", "N"]), (1, 1))
+    return next((shapes[name][:2] for name, letters in axes.items() if letters[:2] == ["T", "N"]), (1, 1))
 
 
 def _formulas(
-    axes: Mapping[str, Sequence[str]], stated: Mapping[str, Sizes], wanted: Container[str]
+    axes: Mapping[str, Sequence[str]], dims_by_input: Mapping[str, Sizes], chosen_letters: Container[str]
 ) -> dict[str, Shape]:
     """The shapes of all inputs in which something varies. Equal ranges of one letter are one size."""
     names, symbols = Names(), dict[tuple[str, Range], OpenSize]()
 
     def size(letter: str, usual: int) -> Size:
-        span = _range(letter if letter in wanted else "", usual)
+        span = _range(letter if letter in chosen_letters else "", usual)
         if not span.varies:
             return usual
         if (letter, span) not in symbols:
             symbols[letter, span] = OpenSize.symbol(names.free(letter), span)
         return symbols[letter, span]
 
-    steps, streams = map(size, "TN", _steps_and_streams(axes, stated))
+    steps, streams = map(size, "TN", _steps_and_streams(axes, dims_by_input))
     shapes = {
         name: tuple(
             steps * streams if letter == _ROWS else size(letter, usual)
             for letter, usual in zip(axes[name], shape, strict=True)
         )
-        for name, shape in stated.items()
+        for name, shape in dims_by_input.items()
     }
     return {name: shape for name, shape in shapes.items() if any(isinstance(dim, OpenSize) for dim in shape)}
 
 
-def told_sizes(options: RewriteOptions, symbols: Mapping[str, Range]) -> str:
+def sizes_text(options: RewriteOptions, symbols: Mapping[str, Range]) -> str:
     """The warning that says which sizes vary, and how far."""
-    return Worded("with {}, {}", Option("dynamic", list(options.dynamic)), told_ranges(symbols))
+    return Worded("with {}, {}", Option("dynamic", list(options.dynamic)), ranges_text(symbols))
 
 
 def _axes(first: Sequence[str], rank: int) -> list[str]:
@@ -110,9 +110,10 @@ def _axes(first: Sequence[str], rank: int) -> list[str]:
     return [*letters[:2], "H", "W"] if rank == len(_IMAGE) and "T" not in first else letters
 
 
-def _ranges(letters: Sequence[str], shape: Sizes, wanted: Container[str]) -> list[Range]:
+def _ranges(letters: Sequence[str], shape: Sizes, chosen_letters: Container[str]) -> list[Range]:
     return [
-        _range(letter if letter in wanted else "", size) for letter, size in zip(letters, shape, strict=True)
+        _range(letter if letter in chosen_letters else "", size)
+        for letter, size in zip(letters, shape, strict=True)
     ]
 
 
@@ -122,10 +123,10 @@ def _range(letter: str, size: int) -> Range:
     return Range(max(size // 2, 1), size, 2 * size, source="dynamic") if letter else Range(size, size, size)
 
 
-def _without_axis(word: str, stated: Mapping[str, Sizes]) -> OptionsError:
+def _without_axis(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
     """The error for a net whose inputs have no such axis. It says how to name the size of another one."""
     place, letter = (-1, "W") if word == "size" else (0, _MEANT[word])
-    named = next(((name, shape) for name, shape in stated.items() if shape), None)
+    named = next(((name, shape) for name, shape in shapes.items() if shape), None)
     fix = Worded("name the size that varies with {} and {}", Option("shapes"), Option("sizes"))
     if named is not None:
         name, shape = named

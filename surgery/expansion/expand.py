@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.options import takes_options
 from prototrt.caffe_proto.common.wording import Worded, counted
-from prototrt.surgery.building.input_sizes import given_shapes, profile_of, refuse_untold_sizes
+from prototrt.surgery.building.input_sizes import profile_of, refuse_untold_sizes, shapes_of_options
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import check_bottoms, rules_of
 from prototrt.surgery.building.limits import refuse_oversized
@@ -114,7 +114,7 @@ def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansi
 
 def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
-    shaped = {*given_shapes(options), *profile_of(options).names()}
+    shaped = {*shapes_of_options(options), *profile_of(options).names()}
     framework = framework_named(model.framework)
     model = framework.with_inputs(model, shaped)
     if options.rules is not None:
@@ -124,8 +124,8 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     shapeless = framework.missing_shapes(model, part.layers, shaped)
     if unknown := [*shapes_of_nothing(model, shaped), *shapeless]:
         return _failure(model, part, independent(part.layers, blocked, model.stored), blocked, unknown)
-    build = LayerBuilder(model, options, framework.known_inputs(part.layers, options))
-    expander = Expander(build, framework, BlobValues(build, model.stored), part.wanted)
+    build = LayerBuilder(model, options, framework.sizes_of_inputs(part.layers, options))
+    expander = Expander(build, framework, BlobValues(build, model.stored), part.outputs)
     expanded, errors = expander.expand(part.layers, blocked)
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):
         framework.refuse_strange_weights(model)  # rather than one error for each layer
@@ -143,7 +143,7 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
         refuse_missing_weights(model, build.without_weights)
     build.warnings[:0] = [*model.warnings, *(layer.warning for layer in part.left_out)]
     build.warnings += remarks(model, part.layers, build, framework)
-    results = blobs.outputs(part.wanted, model.file, was_asked_for=part.was_asked_for)
+    results = blobs.outputs(part.outputs, model.file, was_asked_for=part.was_asked_for)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     refuse_untold_sizes(graph)
     return replace(
@@ -172,18 +172,18 @@ def _failure(
     if model.problems or not can_be_avoided(in_the_way):
         return UnexpandedNet(errors_in_order, (), left_out=part.left_out)
     shapes = {name: sizes for error in shapeless for name, sizes in error.shapes.items()}
-    cut = last_computable(part.layers, expanded, part.wanted)
+    cut = last_computable(part.layers, expanded, part.outputs)
     return UnexpandedNet(errors_in_order, cut, shapes, part.left_out)
 
 
 @dataclass(frozen=True, slots=True)
 class Expander:
-    """Expands layers into the nodes of ``build`` and the values of ``blobs``; ``wanted`` blobs become outputs."""
+    """Expands layers into the nodes of ``build`` and the values of ``blobs``, whose ``outputs`` are needed."""
 
     build: LayerBuilder
     framework: Framework
     blobs: BlobValues
-    wanted: Collection[str]
+    outputs: Collection[str]
 
     def expand(
         self, layers: Sequence[Layer], blocked: Collection[Layer]
@@ -248,7 +248,7 @@ class Expander:
         named: dict[Value, Value] = {}
         for index, (top, value) in enumerate(zip(layer.tops, results, strict=False)):
             stays_constant = (
-                value.is_constant and self.framework.computes_with_constants and top not in self.wanted
+                value.is_constant and self.framework.computes_with_constants and top not in self.outputs
             )
             if layer.type == "Input" or stays_constant:
                 self.blobs.values[top] = value

@@ -9,7 +9,7 @@ from functools import partial
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.net.shape_examples import shape_option
-from prototrt.surgery.building.input_sizes import KnownInputs, given_shapes, open_shapes, profile_of
+from prototrt.surgery.building.input_sizes import InputSizes, open_shapes, profile_of, shapes_of_options
 from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule
 from prototrt.surgery.building.layer_rules import UserRules
 from prototrt.surgery.expansion.blob_values import BlobValues
@@ -68,15 +68,15 @@ class Framework(ABC):
 
     @abstractmethod
     def missing_shapes(
-        self, model: Model, layers: Sequence[Layer], given: Collection[str]
+        self, model: Model, layers: Sequence[Layer], inputs: Collection[str]
     ) -> list[ConversionError]:
-        """One error for all inputs without a shape in the file or in ``given``; none if all inputs have shapes."""
+        """One error for all inputs without a shape in the file or among ``inputs``; none if all inputs have shapes."""
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """The inputs that hold int32, according to the layers that read them."""
         return frozenset()
 
-    def stated_shapes(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
+    def shapes_in_file(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
         """The shapes of inputs that the file states."""
         return {}
 
@@ -84,20 +84,20 @@ class Framework(ABC):
     def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
         """T and N, or "" for others, of the first axes of an input with this number of axes."""
 
-    def known_inputs(self, layers: Sequence[Layer], options: RewriteOptions) -> KnownInputs:
+    def sizes_of_inputs(self, layers: Sequence[Layer], options: RewriteOptions) -> InputSizes:
         """What the user and the file say about the inputs that these layers read. Raises ``OptionsError``."""
-        given, formulas = given_shapes(options), open_shapes(options)
-        stated, letters = self.stated_shapes(layers), partial(self.letters, layers)
-        fixed = {name: shape for name, shape in {**stated, **given}.items() if name not in formulas}
+        shapes, formulas = shapes_of_options(options), open_shapes(options)
+        sizes, letters = self.shapes_in_file(layers), partial(self.letters, layers)
+        fixed = {name: shape for name, shape in {**sizes, **shapes}.items() if name not in formulas}
         profile, dynamic = with_dynamic_sizes(profile_of(options), options, fixed, letters)
-        return KnownInputs(
-            given,
+        return InputSizes(
+            shapes,
             profile,
             self.whole_numbers(layers),
             partial(shape_option, layers=layers),
             letters,
             {**formulas, **dynamic},
-            stated,
+            sizes,
         )
 
     def transforms(self, layer: Layer) -> bool:
@@ -123,9 +123,9 @@ class Framework(ABC):
         """Raise if no layer of the weights file is in the net."""
         return
 
-    def outputs(self, blobs: BlobValues, wanted: Sequence[Value]) -> Sequence[Value]:
+    def outputs(self, blobs: BlobValues, values: Sequence[Value]) -> Sequence[Value]:
         """The wanted outputs, and the outputs that every graph of this framework has."""
-        return wanted
+        return values
 
 
 def framework_named(name: str) -> Framework:

@@ -33,7 +33,7 @@ class NeededPart:
     """
 
     layers: Sequence[Layer]
-    wanted: Sequence[str]
+    outputs: Sequence[str]
     was_asked_for: bool
     left_out: Sequence[LeftOut]
 
@@ -71,8 +71,8 @@ def _named_blobs(model: Model, outputs: Sequence[str]) -> list[str]:
     """The blobs that the user named."""
     inputs = inputs_of(model)
     written = {name for layer in model.layers for name in layer.tops}
-    wanted = {asked: model.blobs.get(asked, asked) for asked in outputs}
-    for asked, name in wanted.items():
+    blobs = {asked: model.blobs.get(asked, asked) for asked in outputs}
+    for asked, name in blobs.items():
         if name not in written:
             close = difflib.get_close_matches(asked, {*model.blobs, *written}, 5) or sorted(model.blobs)
             raise NetError(
@@ -86,7 +86,7 @@ def _named_blobs(model: Model, outputs: Sequence[str]) -> list[str]:
                 where=model.file,
                 fix="ask for a blob that a layer computes",
             )
-    return [*wanted.values()]
+    return [*blobs.values()]
 
 
 def _every_blob(model: Model, layers: Sequence[Layer]) -> list[str]:
@@ -95,9 +95,9 @@ def _every_blob(model: Model, layers: Sequence[Layer]) -> list[str]:
     return [top for layer in layers if layer.type != "Input" for top in layer.tops if top in last]
 
 
-def _needed_layers(model: Model, wanted: Sequence[str]) -> list[Layer]:
+def _needed_layers(model: Model, outputs: Sequence[str]) -> list[Layer]:
     """The layers that the wanted blobs depend on, in the order of the file."""
-    needed = set(wanted)
+    needed = set(outputs)
     kept: list[Layer] = []
     for layer in reversed(model.layers):
         if needed.intersection(layer.tops):
@@ -111,21 +111,21 @@ AUTO = "auto"
 
 
 def last_computable(
-    layers: Sequence[Layer], expanded: Collection[Layer], wanted: Collection[str]
+    layers: Sequence[Layer], expanded: Collection[Layer], outputs: Collection[str]
 ) -> list[str]:
     """The outputs of a cut net: all computed blobs that are outputs or are read by a layer that is left out.
 
-    ``layers`` are needed for the ``wanted`` values; ``expanded`` are those that can be converted.
+    ``layers`` are needed for the ``outputs``; ``expanded`` are those that can be converted.
     Inputs are not included.
     """
-    read = {bottom for layer in layers if layer not in expanded for bottom in layer.bottoms} | set(wanted)
+    read = {bottom for layer in layers if layer not in expanded for bottom in layer.bottoms} | set(outputs)
     made = (top for layer in layers if layer in expanded and layer.bottoms for top in layer.tops)
     return [top for top in made if top in read]
 
 
-def independent(layers: Sequence[Layer], blocked: Collection[Layer], given: Collection[str]) -> set[Layer]:
-    """The layers that depend on nothing that is blocked. ``given`` blobs are available."""
-    made = set(given)
+def independent(layers: Sequence[Layer], blocked: Collection[Layer], inputs: Collection[str]) -> set[Layer]:
+    """The layers that depend on nothing that is blocked. ``inputs`` are available."""
+    made = set(inputs)
     kept = set()
     for layer in layers:
         if layer not in blocked and made.issuperset(layer.bottoms):

@@ -20,7 +20,7 @@ from prototrt.caffe_proto.common.errors import (
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
-from prototrt.surgery.building.input_sizes import given_shapes, profile_of
+from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.profiles import Sizes
@@ -49,10 +49,10 @@ def blocked_layers(
     for number, (first, *others) in enumerate(without_rule.values()):
         blocked[first] = [_without_rule(first, others, framework, is_advised=number < _MOST_ADVISED)]
         blocked.update((layer, []) for layer in others)
-    return _fields_told_once(blocked)
+    return _fields_once(blocked)
 
 
-def _fields_told_once(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, list[ConversionError]]:
+def _fields_once(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, list[ConversionError]]:
     lacking = Counter(
         error.lacking
         for errors in blocked.values()
@@ -158,8 +158,8 @@ def refuse_left_out(graph: Graph) -> None:
     )
 
 
-def refuse_states_of_nothing(model: Model, given: Mapping[str, Array], states: Collection[str]) -> None:
-    for name in given:
+def refuse_states_of_nothing(model: Model, arrays: Mapping[str, Array], states: Collection[str]) -> None:
+    for name in arrays:
         if name not in states:
             raise NetError(
                 f'an initial state is given for "{name}", which is not a state',
@@ -190,14 +190,14 @@ def refuse_unsuited_shapes(
 
     Shapes with other sizes but the same number of axes are reported only if weights do not fit.
     """
-    given, profile = given_shapes(options), profile_of(options)
-    asked = {**profile.max, **profile.min, **profile.opt, **given}
-    stated = dict(_stated(model))
+    shapes, profile = shapes_of_options(options), profile_of(options)
+    asked = {**profile.max, **profile.min, **profile.opt, **shapes}
+    layer_shapes = dict(_shapes_in_file(model))
     errors = error.errors if isinstance(error, Problems) else [error]
     of_weights = all(isinstance(each, WeightsError) for each in errors)
     others = {
         name: asked[name]
-        for name, (_, shape) in stated.items()
+        for name, (_, shape) in layer_shapes.items()
         if name in asked and (len(asked[name]) != len(shape) or (of_weights and asked[name] != shape))
     }
     if not others or any(each.origin and each.origin.type == "Input" for each in errors):
@@ -207,23 +207,23 @@ def refuse_unsuited_shapes(
     except ConversionError:
         return
     if is_shapes_fault:
-        because = Worded("with it, {}", _told(errors[0]))
-        raise_all([_unsuited(*stated[name], name, shape, because) for name, shape in others.items()])
+        because = Worded("with it, {}", _text(errors[0]))
+        raise_all([_unsuited(*layer_shapes[name], name, shape, because) for name, shape in others.items()])
 
 
 def _omitting(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOptions:
     """The options without the shapes of these blobs."""
-    given, profile = given_shapes(options), profile_of(options)
+    shapes, profile = shapes_of_options(options), profile_of(options)
     return replace(
         options,
-        shapes=_without(names, given),
+        shapes=_without(names, shapes),
         min_shapes=_without(names, profile.min),
         opt_shapes=_without(names, profile.opt),
         max_shapes=_without(names, profile.max),
     )
 
 
-def _stated(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
+def _shapes_in_file(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
     """The inputs whose shapes the file states."""
     shapes_by_top = []
     for layer in model.layers if model.framework == "caffe" else ():
@@ -237,21 +237,21 @@ def _without(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str
     return {name: shape for name, shape in sizes.items() if name not in names}
 
 
-def _told(error: ConversionError) -> str:
+def _text(error: ConversionError) -> str:
     place = [error.origin.subject] if error.origin else []
     place += [error.blob] if error.blob else []
     return Worded("{}: {}", ", ".join(place), error.problem) if place else error.problem
 
 
-def _unsuited(layer: Layer, stated: Sizes, name: str, shape: Sizes, because: str) -> ConversionError:
-    own = Option("shapes", {name: stated})
-    has_other_axes = len(shape) != len(stated)
+def _unsuited(layer: Layer, sizes: Sizes, name: str, shape: Sizes, because: str) -> ConversionError:
+    own = Option("shapes", {name: sizes})
+    has_other_axes = len(shape) != len(sizes)
     return ShapeError(
-        f"the shape given is {shape}, but the file states {stated}",
+        f"the shape given is {shape}, but the file states {sizes}",
         origin=layer.origin,
         blob=f'top "{name}"',
         because=because,
-        fix=Worded("give {} axes, as in {}", len(stated), own)
+        fix=Worded("give {} axes, as in {}", len(sizes), own)
         if has_other_axes
         else Worded("give the size of the file, {}", own),
     )

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.expansion.dynamic_sizes import told_sizes
+from prototrt.surgery.expansion.dynamic_sizes import sizes_text
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.expansion.needed_layers import inputs_of
 from prototrt.surgery.ir import Graph, Source
@@ -29,7 +29,7 @@ def remarks(
         if name not in needed:
             yield f'{model.file}: input "{name}" is not needed for the outputs'
     if options.dynamic:
-        yield Worded("{}: {}", model.file, told_sizes(options, build.symbols))
+        yield Worded("{}: {}", model.file, sizes_text(options, build.symbols))
     if options.preprocess and not any(map(framework.transforms, layers)):
         yield f"{model.file}: nothing to preprocess: no data layer states a mean or a scale"
     if not build.inputs:

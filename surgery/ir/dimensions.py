@@ -99,7 +99,7 @@ class OpenSize(str):
 
         Between these lie all sizes: it is steady in each atom. One that is multiplied by itself counts as two atoms.
         """
-        terms = [(_told_apart(monomial), factor) for monomial, factor in self.terms]
+        terms = [(_distinct_atoms(monomial), factor) for monomial, factor in self.terms]
         atoms = {atom for monomial, _ in terms for atom in monomial}
         if len(atoms) > MOST_CORNERED:
             return []
@@ -389,7 +389,7 @@ def _ends(values: Sequence[int], period: int) -> Sequence[int]:
     return values if len(values) <= 2 * period else [*values[:period], *values[-period:]]
 
 
-def _told_apart(monomial: Monomial) -> list[tuple[Atom, int]]:
+def _distinct_atoms(monomial: Monomial) -> list[tuple[Atom, int]]:
     """Each atom, and how often it stands in the product before."""
     return [(atom, monomial[:place].count(atom)) for place, atom in enumerate(monomial)]
 

@@ -78,15 +78,15 @@ class Layout:
 
     def names_of(self, binding: str, rank: int) -> tuple[str | None, ...]:
         """The names of the axes of a binding with this many axes."""
-        known = self.bindings.get(binding)
-        return (None,) * rank if known is None else known.names
+        axes = self.bindings.get(binding)
+        return (None,) * rank if axes is None else axes.names
 
     def from_caffe(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays by the names of inputs and outputs, moved from Caffe's layout; others stay as they are."""
         moved, sizes = dict(arrays), dict[str, int]()
-        known = [(name, self.bindings[name]) for name in arrays if name in self.bindings]
+        bound_axes = [(name, self.bindings[name]) for name in arrays if name in self.bindings]
         # Rows (T*N, ...) come last: which T and N that is, other inputs tell.
-        for name, layout in sorted(known, key=lambda each: len(each[1].axes) > arrays[each[0]].ndim):
+        for name, layout in sorted(bound_axes, key=lambda each: len(each[1].axes) > arrays[each[0]].ndim):
             moved[name] = layout.moved_from_caffe(arrays[name], sizes)
             sizes.update(layout.sizes(moved[name]))
         return moved

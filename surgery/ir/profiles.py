@@ -31,12 +31,12 @@ class Profile:
     def names(self) -> set[str]:
         return {*self.min, *self.opt, *self.max}
 
-    def ranges(self, name: str, stated: Sizes | None, example: Callable[[str], Option]) -> list[Range]:
+    def ranges(self, name: str, dims: Sizes | None, example: Callable[[str], Option]) -> list[Range]:
         """The range of each axis of an input. Raises ``ShapeError``, with an example of an option that helps.
 
         ``example`` returns one for a name.
         """
-        shapes = (self.opt.get(name, stated), self.max.get(name), self.min.get(name))
+        shapes = (self.opt.get(name, dims), self.max.get(name), self.min.get(name))
         usual = next((shape for shape in shapes if shape is not None), None)  # () is the shape of one number
         if usual is None:
             fix = Worded("give one: {}", example(name))

@@ -24,7 +24,9 @@ class Registry(Generic[K, F]):
         self._families: Collection[str] = ()
         self._family_of: Callable[[K], str | None] = lambda key: None
 
-    def found_in(self, package: str, families: Collection[str], family_of: Callable[[K], str | None]) -> None:
+    def places_rules_in(
+        self, package: str, families: Collection[str], family_of: Callable[[K], str | None]
+    ) -> None:
         """Say in which modules of a package the rules are, and in which of them that for a key is."""
         self._families = [f"{package}.{family}" for family in families]
         self._family_of = lambda key: f"{package}.{family}" if (family := family_of(key)) else None

@@ -50,5 +50,5 @@ _FAMILY_OF_PYTHON = {
     "rpn.proposal_layer.ProposalLayer": "detection.proposal",
 }
 
-layer_rule.found_in(__name__, FAMILIES, _FAMILY_OF.get)
-python_rule.found_in(__name__, {*_FAMILY_OF_PYTHON.values()}, _FAMILY_OF_PYTHON.get)
+layer_rule.places_rules_in(__name__, FAMILIES, _FAMILY_OF.get)
+python_rule.places_rules_in(__name__, {*_FAMILY_OF_PYTHON.values()}, _FAMILY_OF_PYTHON.get)

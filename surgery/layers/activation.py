@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import (
@@ -62,7 +62,7 @@ def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     shape = () if layer.param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
-    slopes = build.parameter(layer, shape, "slopes", filler=stated(layer.param, "filler"), kind="slope")
+    slopes = build.parameter(layer, shape, "slopes", filler=field_if_set(layer.param, "filler"), kind="slope")
     return [build.add(PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]
 
 

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.expression import Expression, centred
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Array, Shape, Value, fixed
@@ -37,10 +37,10 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     param = layer.param
-    if stated(param, "scale_bias") or param.HasField("scale_filler") or param.HasField("bias_filler"):
+    if field_if_set(param, "scale_bias") or param.HasField("scale_filler") or param.HasField("bias_filler"):
         return [_with_scale_and_bias(build, layer, x)]
     _refuse_learning(layer)
-    uses_batch = stated(param, "use_global_stats") is False
+    uses_batch = field_if_set(param, "use_global_stats") is False
     if uses_batch and layer.blobs is None:
         build.leave_unread(3)
         return [_of_batch(build, x, param.eps)]
@@ -59,8 +59,8 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     channels = (fixed(x.shape[1], "axis 1 (channels)"),)
     mean, variance = _statistics(build, layer, x)
     build.parameter(layer, (1,), "variance_correction", kind="scale")
-    scale_filler = stated(param, "scale_filler") or _constant(1)
-    bias_filler = stated(param, "bias_filler") or _constant(0)
+    scale_filler = field_if_set(param, "scale_filler") or _constant(1)
+    bias_filler = field_if_set(param, "bias_filler") or _constant(0)
     scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
     bias = build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias").array
     eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
@@ -143,7 +143,7 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     names: dict[str, Purpose] = {"slope": "scale", "bias": "bias", "mean": "mean", "variance": "variance"}
-    fillers = {"slope": _constant(1), "bias": _constant(0)} | _stated_fillers(layer, "slope", "bias")
+    fillers = {"slope": _constant(1), "bias": _constant(0)} | _fillers_that_are_set(layer, "slope", "bias")
     slope, bias, mean, variance = (
         _per_channel(build, layer, x, index, name, fillers.get(name), kind)
         for index, (name, kind) in enumerate(names.items())
@@ -153,7 +153,7 @@ def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
-    fillers = {"scale": _constant(1), "shift": _constant(0)} | _stated_fillers(layer, "scale", "shift")
+    fillers = {"scale": _constant(1), "shift": _constant(0)} | _fillers_that_are_set(layer, "scale", "shift")
     scale = _per_channel(build, layer, x, 0, "scale", fillers["scale"], "scale")
     shift = _per_channel(build, layer, x, 1, "shift", fillers["shift"], "bias")
     if param.bn_mode == param.INFERENCE:
@@ -180,7 +180,7 @@ def _per_channel(
 
 def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
     """Whether it is PSPNet's layer: its blobs, or the fields that the file states, are PSPNet's."""
-    fields = {known.name for known, _ in layer.param.ListFields()}
+    fields = {field.name for field, _ in layer.param.ListFields()}
     of_pspnet, of_segnet = fields & _FIELDS_OF_PSPNET, fields & _FIELDS_OF_SEGNET
     if of_pspnet and of_segnet:
         raise NetError(
@@ -195,9 +195,9 @@ def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
     return which_fork(build, layer, "pspnet") == "pspnet"
 
 
-def _stated_fillers(layer: Layer, *names: str) -> dict[str, Message]:
-    stated_names = [name for name in names if layer.param.HasField(f"{name}_filler")]
-    return {name: getattr(layer.param, f"{name}_filler") for name in stated_names}
+def _fillers_that_are_set(layer: Layer, *names: str) -> dict[str, Message]:
+    field_names = [name for name in names if layer.param.HasField(f"{name}_filler")]
+    return {name: getattr(layer.param, f"{name}_filler") for name in field_names}
 
 
 def _constant(number: float) -> Message:

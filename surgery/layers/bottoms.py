@@ -18,15 +18,17 @@ def exact(build: LayerBuilder, x: Value) -> Expression:
     return Expression(build, build.add(Cast(DType.FLOAT32), x, hint="exact"))
 
 
-def overlap_threshold(stated: float, field: str) -> float:
+def overlap_threshold(threshold: float, field: str) -> float:
     """The overlap above which one of two boxes is dropped. Raises ``NetError`` if it is not from 0 to 1."""
-    if not 0 <= stated <= 1:
+    if not 0 <= threshold <= 1:
         raise NetError(
-            f"{field} is {stated:g}, expected 0 to 1",
+            f"{field} is {threshold:g}, expected 0 to 1",
             because="it is a ratio: intersection over union",
-            fix=f"set {field} to 1 to keep boxes that overlap" if stated > 1 else f"set {field} to 0 or more",
+            fix=f"set {field} to 1 to keep boxes that overlap"
+            if threshold > 1
+            else f"set {field} to 0 or more",
         )
-    return stated
+    return threshold
 
 
 def misfit(layer: Layer, index: int, x: Value, expected: str, because: str, fix: str) -> ShapeError:

@@ -14,9 +14,9 @@ from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
+    field_if_set,
     layer_rule,
     refuse_fields_of,
-    stated,
 )
 from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, fixed, open_count, range_of
 from prototrt.surgery.layers.spatial import per_axis
@@ -75,7 +75,9 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     _refuse_unequal(layer, [x, *others])
     geometry.refuse_group()
     kernel_shape = (geometry.channels, geometry.outputs // geometry.group, *geometry.kernel)
-    kernel = build.parameter(layer, kernel_shape, "weights", filler=stated(layer.param, "weight_filler"))
+    kernel = build.parameter(
+        layer, kernel_shape, "weights", filler=field_if_set(layer.param, "weight_filler")
+    )
     bias = geometry.bias(build, layer)
     op = Deconvolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     return [
@@ -122,7 +124,9 @@ def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: l
     _refuse_unequal(layer, bottoms)
     geometry.refuse_group()
     kernel_shape = (geometry.outputs, geometry.channels // geometry.group, *geometry.kernel)
-    kernel = build.parameter(layer, kernel_shape, "weights", filler=stated(layer.param, "weight_filler"))
+    kernel = build.parameter(
+        layer, kernel_shape, "weights", filler=field_if_set(layer.param, "weight_filler")
+    )
     bias = geometry.bias(build, layer)
     op = Convolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     tops = []
@@ -150,9 +154,9 @@ def _geometry_of(layer: Layer, shape: Shape, *, has_outputs: bool = True) -> Geo
 
 
 @lru_cache(maxsize=256)
-def _geometry(kind: str, stated_param: bytes, shape: Shape, has_outputs: bool) -> Geometry:
+def _geometry(kind: str, serialized: bytes, shape: Shape, has_outputs: bool) -> Geometry:
     """Worked out once for layers that state the same: nets have many layers of few kinds."""
-    return Geometry(kind, message_class("ConvolutionParameter").FromString(stated_param), shape, has_outputs)
+    return Geometry(kind, message_class("ConvolutionParameter").FromString(serialized), shape, has_outputs)
 
 
 class Geometry:
@@ -210,7 +214,7 @@ class Geometry:
         if not self.bias_term:
             return build.constant(np.broadcast_to(np.float32(0), (self.outputs,)), "no_bias")
         return build.parameter(
-            layer, (self.outputs,), "bias", filler=stated(layer.param, "bias_filler"), kind="bias"
+            layer, (self.outputs,), "bias", filler=field_if_set(layer.param, "bias_filler"), kind="bias"
         )
 
     def batched(self, build: LayerBuilder, x: Value) -> Value:

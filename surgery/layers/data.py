@@ -30,20 +30,20 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
             f"has {len(shapes)} shapes for {len(layer.tops)} tops, expected 1 or one per top",
             fix="state shape once, or once per top",
         )
-    stated = [
+    shapes_in_file = [
         tuple(shapes[index if len(shapes) > 1 else 0].dim) if shapes else None
         for index in range(len(layer.tops))
     ]
-    tops = [_input(build, top, shape) for top, shape in zip(layer.tops, stated, strict=True)]
+    tops = [_input(build, top, shape) for top, shape in zip(layer.tops, shapes_in_file, strict=True)]
     if layer.message.HasField("transform_param"):
         tops[:1] = [preprocessed(build, layer, top) for top in tops[:1]]
     return tops
 
 
-def _input(build: LayerBuilder, top: str, stated: tuple[int, ...] | None) -> Value:
-    shape = build.shape_of_input(top, stated)
+def _input(build: LayerBuilder, top: str, dims: tuple[int, ...] | None) -> Value:
+    shape = build.shape_of_input(top, dims)
     # Lengths of sequences are counted, whatever Caffe holds them in.
-    counts = top in build.known_inputs.whole_numbers and len(shape) == 1
+    counts = top in build.sizes_of_inputs.whole_numbers and len(shape) == 1
     return build.input(top, shape, DType.INT32 if counts else DType.FLOAT32)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
 from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
@@ -100,7 +100,7 @@ def _read(build: LayerBuilder, layer: Layer, count: int, growth: int, channels: 
 
 
 def _filter(build: LayerBuilder, layer: Layer, shape: tuple[int, ...]) -> Array:
-    filler = stated(layer.param, "Filter_Filler")
+    filler = field_if_set(layer.param, "Filter_Filler")
     stored = build.parameter(layer, shape, "filter", filler=filler).array
     return stored if is_repeated(stored) else np.ascontiguousarray(stored[:, :, ::-1, ::-1])
 

@@ -56,18 +56,18 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Valu
 def _coefficients(build: LayerBuilder, layer: Layer, count: int) -> list[float]:
     """The factor of each bottom: 1 unless the file states them, for a sum."""
     param = layer.param
-    stated = list(param.coeff)
-    if stated and len(stated) != count:
+    coefficients = list(param.coeff)
+    if coefficients and len(coefficients) != count:
         raise NetError(
-            f"has {len(stated)} coefficients for {count} bottoms, expected one each",
+            f"has {len(coefficients)} coefficients for {count} bottoms, expected one each",
             fix="state coeff once per bottom, or not at all",
         )
-    if stated and param.operation == param.PROD:
+    if coefficients and param.operation == param.PROD:
         raise NetError("coeff is for the operation SUM only", fix="remove coeff")
-    if stated and param.operation == param.MAX:
+    if coefficients and param.operation == param.MAX:
         build.warn("coeff is ignored, as in Caffe: the operation is MAX")
-        stated = []
-    return stated or [1.0] * count
+        coefficients = []
+    return coefficients or [1.0] * count
 
 
 @layer_rule("Axpy")

@@ -63,7 +63,7 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
 def _resampled_once(build: LayerBuilder, param: Any, x: Value, out: Pair) -> Value:
     """By places and weights that are constants."""
     sizes = fixed_sizes(x.shape[2:])
-    fy, fx = (np.float32(size) / np.float32(wanted) for size, wanted in zip(sizes, out, strict=True))
+    fy, fx = (np.float32(size) / np.float32(target) for size, target in zip(sizes, out, strict=True))
     half = np.float32(0.5)
     places = {
         2: np.arange(out[0], dtype=np.float32) * fy + fx * half - half,
@@ -125,19 +125,19 @@ def _cubic(x: Array) -> Array:
 def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: Sizes) -> Value:
     """By places and weights that are computed in each call, since sizes vary."""
     sizes = dict(zip((2, 3), map(computable, x.shape[2:]), strict=True))
-    wanted = dict(zip((2, 3), out, strict=True))
-    factors = {axis: Expression(build, build.scalar(size, 2)) / wanted[axis] for axis, size in sizes.items()}
+    targets = dict(zip((2, 3), out, strict=True))
+    factors = {axis: Expression(build, build.scalar(size, 2)) / targets[axis] for axis, size in sizes.items()}
     for axis, other in ((3, 2), (2, 3)):
         places = (
-            _counted(build, wanted[axis]).reshape(wanted[axis], 1) * factors[axis]
+            _counted(build, targets[axis]).reshape(targets[axis], 1) * factors[axis]
             + factors[other] * 0.5
             - 0.5
         )
         if param.type == param.NEAREST:
             nearest = (places.at_least(0) + 0.5).cast(DType.INT32).at_most(sizes[axis] - 1)
-            x = build.gathered(x, nearest.reshape(wanted[axis]).value, axis)
+            x = build.gathered(x, nearest.reshape(targets[axis]).value, axis)
             continue
-        _refuse_many_weights(range_of(wanted[axis]).max, range_of(sizes[axis]).max)
+        _refuse_many_weights(range_of(targets[axis]).max, range_of(sizes[axis]).max)
         distance = places - _counted(build, sizes[axis]).reshape(1, sizes[axis])
         if param.antialias:
             distance = distance / (factors[2].at_least(factors[3]) > 1).chosen(factors[axis], 1)

@@ -9,7 +9,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, OpenSize, Value, open_count
 from prototrt.surgery.ir.range_words import one_size
@@ -35,13 +35,15 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"num_output is {outputs}, expected at least 1", fix="set num_output in inner_product_param"
         )
     shape = (inputs, outputs) if param.transpose else (outputs, inputs)
-    weights = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    weights = build.parameter(layer, shape, "weights", filler=field_if_set(param, "weight_filler"))
     if param.normalize:
         weights = _rows_of_length_one(build, layer, weights)
     rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     y = build.product(rows, weights, transpose=param.transpose)
     if param.bias_term:
-        bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
+        bias = build.parameter(
+            layer, (outputs,), "bias", filler=field_if_set(param, "bias_filler"), kind="bias"
+        )
         y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
     return [build.reshape(y, (*x.shape[:axis], outputs))]
 
@@ -93,12 +95,14 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
             f"input_dim is {rows} and num_output {outputs}, expected at least 1",
             fix="set input_dim and num_output in embed_param",
         )
-    table = build.parameter(layer, (rows, outputs), "weights", filler=stated(param, "weight_filler"))
+    table = build.parameter(layer, (rows, outputs), "weights", filler=field_if_set(param, "weight_filler"))
     if _has_axis_to_replace(build, layer, ids):
         ids = build.reshape(ids, ids.shape[:-1])
     y = build.add(Gather(), table, build.add(Cast(DType.INT32), ids))
     if param.bias_term:
-        bias = build.parameter(layer, (outputs,), "bias", filler=stated(param, "bias_filler"), kind="bias")
+        bias = build.parameter(
+            layer, (outputs,), "bias", filler=field_if_set(param, "bias_filler"), kind="bias"
+        )
         y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
     return [y]
 

@@ -17,7 +17,7 @@ from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
-from prototrt.surgery.ops.windows import told_ranges
+from prototrt.surgery.ops.windows import ranges_text
 
 Pair = tuple[int, int]
 MOST_REACH = 128
@@ -69,7 +69,7 @@ def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
     height, width = (
         (size + 2 * param.pad - 2 * border + param.stride_1 - 1) // param.stride_1 for size in sizes
     )
-    ranges = told_ranges(*sizes)
+    ranges = ranges_text(*sizes)
     if min(range_of(height).min, range_of(width).min) < 1:
         raise ShapeError(
             f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
@@ -107,8 +107,8 @@ def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
     table = left.apply(MatMul(), right)
     size = computable(width, "the width")
     flat = table.reshape(items, height, size * wide)
-    found = Expression(a.build, a.build.gathered(flat.value, _pairs(a.build, size, wide, starts), 2))
-    return found.transpose(0, 2, 1, 3) / fixed(channels, "axis 1 (channels)")
+    windows = Expression(a.build, a.build.gathered(flat.value, _pairs(a.build, size, wide, starts), 2))
+    return windows.transpose(0, 2, 1, 3) / fixed(channels, "axis 1 (channels)")
 
 
 def _pairs(build: Builder, size: Size, wide: Size, starts: list[int]) -> Value:
@@ -123,11 +123,11 @@ def _pairs(build: Builder, size: Size, wide: Size, starts: list[int]) -> Value:
 def _differences(a: Expression, b: Expression, starts: list[int]) -> Expression:
     """Mean differences over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide)."""
     width, channels = computable(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
-    found = []
+    differences = []
     for start in starts:
         difference = a - b.slice(3, start, width)
-        found.append(difference.at_least(0 - difference).sum(1) / channels)
-    return concatenated(found, 1)
+        differences.append(difference.at_least(0 - difference).sum(1) / channels)
+    return concatenated(differences, 1)
 
 
 @layer_rule("FlowWarp")
@@ -191,11 +191,11 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     """
     expect_axes(layer, 0, image, "(N, C, H, W)", 4)
     param = layer.param
-    for field, known in (("transform_type", "affine"), ("sampler_type", "bilinear")):
-        if getattr(param, field) != known:
+    for field, supported in (("transform_type", "affine"), ("sampler_type", "bilinear")):
+        if getattr(param, field) != supported:
             raise NetError(
-                f'{field} is "{getattr(param, field)}", expected "{known}"',
-                fix=f'use "{known}", or leave it out',
+                f'{field} is "{getattr(param, field)}", expected "{supported}"',
+                fix=f'use "{supported}", or leave it out',
             )
     items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
     out = _output_size(param, rows, columns)
@@ -233,19 +233,19 @@ def _output_size(param: Any, rows: Size, columns: Size) -> tuple[int, int]:
 def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Expression:
     """The transformations (N, 2, 3): what the fields state, and the rest from the second bottom in its order."""
     names = [f"theta_{row}_{column}" for row in (1, 2) for column in (1, 2, 3)]
-    stated_names = [name for name in names if layer.param.HasField(name)]
-    rest = 6 - len(stated_names)
+    field_names = [name for name in names if layer.param.HasField(name)]
+    rest = 6 - len(field_names)
     if theta.shape[0] != items or numbers_of(theta.shape, 1) != rest:
-        because = f"{' and '.join(stated_names)} {'is' if rest == 5 else 'are'} stated" if rest < 6 else None
+        because = f"{' and '.join(field_names)} {'is' if rest == 5 else 'are'} stated" if rest < 6 else None
         raise misfit(
             layer, 1, theta, f"{(items, rest)}", because or "theta is 2 x 3", "give it the rest of theta"
         )
-    given = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
-    count = fixed(items, "the batch of a net that states numbers of theta") if stated_names else 0
+    columns = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
+    count = fixed(items, "the batch of a net that states numbers of theta") if field_names else 0
     parts = [
         Expression(build, build.constant(np.full((count, 1), getattr(layer.param, name), np.float32), name))
-        if name in stated_names
-        else next(given)
+        if name in field_names
+        else next(columns)
         for name in names
     ]
     return concatenated(parts, 1).reshape(items, 2, 3)

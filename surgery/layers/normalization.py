@@ -10,8 +10,8 @@ from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
     expect_axes,
+    field_if_set,
     layer_rule,
-    stated,
 )
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
 from prototrt.surgery.building.limits import MOST_AXES
@@ -67,7 +67,7 @@ def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     total = (elements * elements).named("squares").sum(*axes).shifted(param.eps)
     y = elements / total.sqrt().named("norm")
     shape = () if param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
-    filler = stated(param, "scale_filler") or message_class("FillerParameter")(value=1)
+    filler = field_if_set(param, "scale_filler") or message_class("FillerParameter")(value=1)
     factor = build.parameter(layer, shape, "scale", filler=filler, kind="scale")
     return (y * build.aligned(factor, len(x.shape), 1 if shape else 0)).value
 

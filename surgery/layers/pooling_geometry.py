@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, range_of
 from prototrt.surgery.layers.spatial import per_axis
-from prototrt.surgery.ops.windows import larger_smallest, told_ranges
+from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 Sizes: TypeAlias = tuple[int, ...]
 
@@ -53,7 +53,7 @@ def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: b
 
     Raises ``ShapeError`` where no window fits.
     """
-    found = []
+    result = []
     for place, (window, stride, pad) in enumerate(zip(windows, strides, pads, strict=True)):
         size = computable(shape[2 + place], _NAMES[len(windows)][place])
         room = 2 * pad - window + (0 if floor else stride - 1)
@@ -63,11 +63,11 @@ def spans(shape: Shape, windows: Sizes, strides: Sizes, pads: Sizes, *, floor: b
         if range_of((size + room) // stride + 1).min < 1:
             raise ShapeError(
                 f"the window {windows} is larger than the bottom {shape} with its padding",
-                because=told_ranges(size),
+                because=ranges_text(size),
                 fix=larger_smallest(size, "use a smaller window or a larger input"),
             )
-        found.append(_span(size, window, stride, pad, room))
-    return found
+        result.append(_span(size, window, stride, pad, room))
+    return result
 
 
 def _span(size: Size, window: int, stride: int, pad: int, room: int) -> Span:
@@ -124,14 +124,14 @@ def refuse_padded_stochastic(param: Any, pads: Sizes) -> None:
 def _windows_of(param: Any, sizes: Shape) -> Sizes:
     """The windows that the fields state: with ``global_pooling``, the sizes themselves. Raises ``NetError``."""
     halves = [name for name in ("kernel_h", "kernel_w") if param.HasField(name)]
-    stated = [*(["kernel_size"] if param.kernel_size else []), *halves]
+    fields = [*(["kernel_size"] if param.kernel_size else []), *halves]
     if param.global_pooling:
-        if stated:
+        if fields:
             raise NetError(
-                f"states both global_pooling and {stated[0]}", fix=f"remove {' and '.join(stated)}"
+                f"states both global_pooling and {fields[0]}", fix=f"remove {' and '.join(fields)}"
             )
         return tuple(map(fixed, sizes, _NAMES[len(sizes)]))
-    if not stated:
+    if not fields:
         raise NetError("states no kernel size", fix="set kernel_size, or kernel_h and kernel_w")
     if param.kernel_size and len(halves) == 1:
         return per_axis(list(param.kernel_size), "kernel_size", len(sizes))
@@ -143,21 +143,21 @@ def _sizes(param: Any, name: str, spatial: int, default: int | None = None) -> S
     plain = "kernel_size" if name == "kernel" else name
     values = list(getattr(param, plain))
     height, width = f"{name}_h", f"{name}_w"
-    stated = [field for field in (height, width) if param.HasField(field)]
-    if not stated:
+    fields = [field for field in (height, width) if param.HasField(field)]
+    if not fields:
         return per_axis(values, plain, spatial, default)
     if values:
         raise NetError(
-            f"states both {plain} and {' and '.join(stated)}",
+            f"states both {plain} and {' and '.join(fields)}",
             fix=f"remove {plain} if height and width differ, else the others",
         )
     if spatial != 2:
         raise NetError(
-            f"states {' and '.join(stated)}, but the bottom has {spatial} axes after the channels",
+            f"states {' and '.join(fields)}, but the bottom has {spatial} axes after the channels",
             fix=f"state {plain} once, or {spatial} times",
         )
-    if len(stated) == 1:
+    if len(fields) == 1:
         raise NetError(
-            f"states {stated[0]} alone", fix=f"state both {height} and {width}, or {plain} for both"
+            f"states {fields[0]} alone", fix=f"state both {height} and {width}, or {plain} for both"
         )
     return getattr(param, height), getattr(param, width)

@@ -22,10 +22,10 @@ def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     The images come cropped, as crop_size says. Mirroring is left out: Caffe does it at random.
     Source: caffe ``src/caffe/data_transformer.cpp``, ``DataTransformer::Transform``, phase TEST.
     """
-    told = transformation(layer.message)
+    description = transformation(layer.message)
     if not build.options.preprocess:
-        if told:
-            build.warn(Worded("{}; or let the engine do it with {}", told, Option("preprocess", True)))
+        if description:
+            build.warn(Worded("{}; or let the engine do it with {}", description, Option("preprocess", True)))
         return x
     transform = layer.message.transform_param
     if transform.mirror:
@@ -69,7 +69,7 @@ def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:
 def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
     """The image in mean_file. Caffe subtracts it before it crops, so its center is used."""
     transform = layer.message.transform_param
-    file = _found(transform.mean_file, layer)
+    file = _place_of_file(transform.mean_file, layer)
     build.mean_files.append(file)
     mean = read_binaryproto(file)
     image = tuple(fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape) if axis > 0)
@@ -102,7 +102,7 @@ def _searched(name: str, layer: Layer) -> str | None:
     return next((str(candidate) for candidate in candidates if candidate.exists()), None)
 
 
-def _found(name: str, layer: Layer) -> str:
+def _place_of_file(name: str, layer: Layer) -> str:
     file = _searched(name, layer)
     if file is not None:
         return file

@@ -27,7 +27,7 @@ from prototrt.surgery.layers.pooling_geometry import refuse_padded_stochastic, s
 from prototrt.surgery.ops import (
     Concat,
 )
-from prototrt.surgery.ops.windows import told_ranges
+from prototrt.surgery.ops.windows import ranges_text
 
 
 @layer_rule("SPP")
@@ -62,7 +62,7 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
     pad = (window[0] * bins - sizes[0] + 1) // 2, (window[1] * bins - sizes[1] + 1) // 2
     for size, whole, part in zip(sizes, window, pad, strict=True):
         if range_of(whole - part).min < 1:
-            ranges, lower = told_ranges(size), f"use a pyramid_height of at most {level}"
+            ranges, lower = ranges_text(size), f"use a pyramid_height of at most {level}"
             raise NetError(
                 f"pyramid_height is {param.pyramid_height}, but level {level} cuts {sizes[0]} x {sizes[1]}"
                 f" elements into {bins} x {bins} windows",

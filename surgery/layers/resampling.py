@@ -16,8 +16,8 @@ from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
+    field_if_set,
     layer_rule,
-    stated,
 )
 from prototrt.surgery.ir import (
     Array,
@@ -33,7 +33,7 @@ from prototrt.surgery.ir import (
 )
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ops import Cast, MatMul, Pad, Resize, Scatter, Tile
-from prototrt.surgery.ops.windows import larger_smallest, told_ranges
+from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 LONGEST = 1 << 20
 """Elements of an axis that is resampled, at most: a net of a few lines must not take gigabytes."""
@@ -62,7 +62,7 @@ def upsample(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = N
 
 def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     """Every element ``scale`` times along height and width."""
-    fields = [known.name for known, _ in layer.param.ListFields() if known.name != "scale"]
+    fields = [field.name for field, _ in layer.param.ListFields() if field.name != "scale"]
     if fields:
         raise NetError(
             f"states {fields[0]}, but has no mask",
@@ -92,11 +92,11 @@ def _size_for_mask(build: LayerBuilder, layer: Layer, x: Value) -> Sizes:
     """
     param = layer.param
     if param.HasField("upsample_h") and param.HasField("upsample_w"):
-        stated_size, fix = (
+        mask_size, fix = (
             (int(param.upsample_h), int(param.upsample_w)),
             "remove both, so that the size doubles",
         )
-        return _pooled_size(build, x, stated_size, "upsample_h and upsample_w", fix)
+        return _pooled_size(build, x, mask_size, "upsample_h and upsample_w", fix)
     scales, pads = _scales_for_mask(param), (param.pad_out_h, param.pad_out_w)
     if any(pad and scale != 2 for pad, scale in zip(pads, scales, strict=True)):
         raise NetError(
@@ -215,7 +215,7 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
         if range_of(left).min < 1:
             raise ShapeError(
                 f"pad_beg {param.pad_beg} and pad_end {param.pad_end} leave nothing of {sizes[0]} x {sizes[1]} pixels",
-                because=told_ranges(size),
+                because=ranges_text(size),
                 fix=larger_smallest(size, "cut off less"),
             )
     if any(cuts):
@@ -249,7 +249,7 @@ def bilinear_interpolation(
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
     if like is not None:
         return [with_aligned_corners(build, x, size_of_bottom(layer, like))]
-    factor = stated(layer.param, "interpolation_factor")
+    factor = field_if_set(layer.param, "interpolation_factor")
     if factor is None or factor < 1:
         raise NetError(
             "states no size" if factor is None else f"interpolation_factor is {factor}, expected at least 1",
@@ -262,7 +262,7 @@ def bilinear_interpolation(
 def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:
     """The size that the fields ask for, of an image of this size."""
     param = layer.param
-    factors = {name: stated(param, name) for name in ("shrink_factor", "zoom_factor")}
+    factors = {name: field_if_set(param, name) for name in ("shrink_factor", "zoom_factor")}
     below = [f"{name} is {factor}" for name, factor in factors.items() if factor is not None and factor < 1]
     if below:
         raise NetError(f"{below[0]}, expected at least 1", fix="use a factor of 1 or more")

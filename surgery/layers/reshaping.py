@@ -104,10 +104,10 @@ def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: i
         )
     if meant:
         ((target, sizes),) = meant.items()
-        told = [
+        differences = [
             f"{dim} is {size}" for dim, size in zip(dims, sizes, strict=True) if isinstance(size, OpenSize)
         ]
-        build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(told)}")
+        build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(differences)}")
     elif refusal is not None:
         raise refusal
     return target
@@ -145,25 +145,25 @@ def _usual_sizes(shape: Shape) -> dict[OpenSize, int]:
 
     That is an axis, some side by side, or the size that a symbol stands for.
     """
-    found: dict[OpenSize, int] = {}
+    usual: dict[OpenSize, int] = {}
     parts = [shape[first:last] for first, last in combinations(range(len(shape) + 1), 2)]
     for part in sorted(parts, key=len):
         size = 0 if any(isinstance(dim, DataSize) for dim in part) else open_count(part)
         if isinstance(size, OpenSize):
-            found.setdefault(size, len(part))
+            usual.setdefault(size, len(part))
             for name, span in size.symbols.items():
-                found.setdefault(OpenSize.symbol(name, span), 1)
-    return found
+                usual.setdefault(OpenSize.symbol(name, span), 1)
+    return usual
 
 
 def _rest(shape: Shape, target: Shape) -> Dim:
     """The size for -1 in ``target``; sizes that depend on the data cancel."""
-    there, wanted = list(shape), [dim for dim in target if dim != -1]
-    for dim in [dim for dim in wanted if isinstance(dim, DataSize)]:
+    there, positive = list(shape), [dim for dim in target if dim != -1]
+    for dim in [dim for dim in positive if isinstance(dim, DataSize)]:
         there.remove(dim)
-        wanted.remove(dim)
+        positive.remove(dim)
     counted = [dim for dim in there if isinstance(dim, DataSize)]
-    explicit = open_count(tuple(wanted))
+    explicit = open_count(tuple(positive))
     if len(counted) == 1 and measure(tuple(there))[0] == explicit:
         return counted[0]
     have = open_count(tuple(there), "an axis")

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
 from prototrt.surgery.ir import Array, Shape, Value
 from prototrt.surgery.ops import Affine
 
@@ -24,13 +24,13 @@ def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = No
     param = layer.param
     if factor is None:
         axis, shape = _covered(param.axis, param.num_axes, x.shape)
-        factor = build.parameter(layer, shape, "scale", filler=stated(param, "filler"), kind="scale")
+        factor = build.parameter(layer, shape, "scale", filler=field_if_set(param, "filler"), kind="scale")
     else:
-        axis, shape = _given(layer, param.axis, factor.shape, x.shape)
+        axis, shape = _fitted_axis(layer, param.axis, factor.shape, x.shape)
     bias = None
     if param.bias_term:
         canonical_axis(param.axis, x.shape, "axis")  # Caffe asks, even where the scale is one number
-        bias = build.parameter(layer, shape, "bias", filler=stated(param, "bias_filler"), kind="bias")
+        bias = build.parameter(layer, shape, "bias", filler=field_if_set(param, "bias_filler"), kind="bias")
     if axis == 1 and len(shape) == 1 and factor.data is not None:
         shift = np.broadcast_to(np.float32(0), factor.data.shape) if bias is None else bias.data
         assert shift is not None
@@ -51,9 +51,9 @@ def bias(build: LayerBuilder, layer: Layer, x: Value, summand: Value | None = No
     param = layer.param
     if summand is None:
         axis, shape = _covered(param.axis, param.num_axes, x.shape)
-        summand = build.parameter(layer, shape, "bias", filler=stated(param, "filler"), kind="bias")
+        summand = build.parameter(layer, shape, "bias", filler=field_if_set(param, "filler"), kind="bias")
     else:
-        axis, _ = _given(layer, param.axis, summand.shape, x.shape)
+        axis, _ = _fitted_axis(layer, param.axis, summand.shape, x.shape)
     return [(Expression(build, x) + build.aligned(summand, len(x.shape), axis)).value]
 
 
@@ -78,14 +78,14 @@ def _covered(axis: int, num_axes: int, shape: Shape) -> tuple[int, Shape]:
     return first, shape[first:] if num_axes == -1 else shape[first : first + num_axes]
 
 
-def _given(layer: Layer, axis: int, given: Shape, shape: Shape) -> tuple[int, Shape]:
+def _fitted_axis(layer: Layer, axis: int, scale_shape: Shape, shape: Shape) -> tuple[int, Shape]:
     """The axes of the first bottom that the second one covers; one number covers none."""
-    first = canonical_axis(axis, shape, "axis") if given else 0
-    if shape[first : first + len(given)] != given:
+    first = canonical_axis(axis, shape, "axis") if scale_shape else 0
+    if shape[first : first + len(scale_shape)] != scale_shape:
         raise ShapeError(
-            f"shape is {given}, expected the sizes of {shape} from axis {first} on",
+            f"shape is {scale_shape}, expected the sizes of {shape} from axis {first} on",
             blob=f'bottom "{layer.bottom_blob(1)}"',
             because=f'{shape} is the shape of the first bottom, "{layer.bottom_blob(0)}"',
             fix="use another axis, or give it these sizes",
         )
-    return first, given
+    return first, scale_shape

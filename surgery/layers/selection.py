@@ -10,7 +10,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError, Unsupported
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import DataSize, DType, Range, Size, Value, computable, fixed, range_of
 from prototrt.surgery.ops import ADD, Cast, Compress, Concat, Gather, Slice
-from prototrt.surgery.ops.windows import told_ranges
+from prototrt.surgery.ops.windows import ranges_text
 
 
 @layer_rule("Crop")
@@ -31,9 +31,9 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
         )
     y = x
     for axis, offset in enumerate(_offsets(layer.param, len(x.shape) - first), first):
-        wanted = like.shape[axis]
-        if offset or wanted != x.shape[axis]:
-            y = _cut(build, layer, y, axis, offset, computable(wanted, f"axis {axis} of the second bottom"))
+        target = like.shape[axis]
+        if offset or target != x.shape[axis]:
+            y = _cut(build, layer, y, axis, offset, computable(target, f"axis {axis} of the second bottom"))
     return [y]
 
 
@@ -49,22 +49,22 @@ def _offsets(param: Any, axes: int) -> list[int]:
     return offsets if len(offsets) > 1 else (offsets or [0]) * axes
 
 
-def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, wanted: Size) -> Value:
+def _cut(build: LayerBuilder, layer: Layer, x: Value, axis: int, offset: int, target: Size) -> Value:
     size = computable(x.shape[axis], f"axis {axis}")
-    if range_of(size - offset - wanted).min < 0:
+    if range_of(size - offset - target).min < 0:
         raise ShapeError(
-            f"axis {axis} has {size} elements, expected at least {offset + wanted}",
+            f"axis {axis} has {size} elements, expected at least {offset + target}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
-            because=f'"{layer.bottom_blob(1)}" has {wanted} there, and the offset is {offset}'
-            + _where(size, wanted),
+            because=f'"{layer.bottom_blob(1)}" has {target} there, and the offset is {offset}'
+            + _where(size, target),
             fix="use a smaller offset, or a smaller second bottom",
         )
-    return build.add(Slice(axis, offset, wanted), x)
+    return build.add(Slice(axis, offset, target), x)
 
 
 def _where(*sizes: Size) -> str:
     """The end of a reason: the ranges of what varies."""
-    ranges = told_ranges(*sizes)
+    ranges = ranges_text(*sizes)
     return f", where {ranges}" if ranges else ""
 
 
@@ -102,17 +102,17 @@ def _middle(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> Value
     """The middle of the second bottom, as large as the first one after its channels. Raises ``ShapeError``."""
     middle = larger
     for axis in range(2, len(x.shape)):
-        wanted, size = (computable(value.shape[axis], f"axis {axis}") for value in (x, larger))
-        if range_of(size - wanted).min < 0:
+        target, size = (computable(value.shape[axis], f"axis {axis}") for value in (x, larger))
+        if range_of(size - target).min < 0:
             raise ShapeError(
-                f"axis {axis} has {size} elements, expected at least {wanted}",
+                f"axis {axis} has {size} elements, expected at least {target}",
                 blob=f'bottom "{layer.bottom_blob(1)}"',
-                because=f'"{layer.bottom_blob(0)}" has {wanted} there, and the second bottom is cut to that size'
-                + _where(size, wanted),
+                because=f'"{layer.bottom_blob(0)}" has {target} there, and the second bottom is cut to that size'
+                + _where(size, target),
                 fix="swap the bottoms, or change the layers that make them",
             )
-        if wanted != size:
-            middle = build.add(Slice(axis, (size - wanted) // 2, wanted), middle, hint="middle")
+        if target != size:
+            middle = build.add(Slice(axis, (size - target) // 2, target), middle, hint="middle")
     return middle
 
 

@@ -17,7 +17,7 @@ from prototrt.surgery.building.layer_builder import (
 )
 from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of, rest_at
 from prototrt.surgery.ops import Concat, Reverse, Slice, Transpose
-from prototrt.surgery.ops.windows import larger_smallest, told_ranges
+from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 
 @layer_rule("Concat")
@@ -89,7 +89,7 @@ def _parts(points: list[int], size: Size, count: int) -> list[tuple[Size, Size]]
     if any(range_of(end - start).min < 1 for start, end in zip([0, *points], [*points, size], strict=True)):
         raise NetError(
             f"slice_point is {points}, expected increasing numbers between 0 and {size}",
-            because=told_ranges(size),
+            because=ranges_text(size),
             fix=larger_smallest(size, "state each slice point once, in increasing order"),
         )
     return [(start, end - start) for start, end in pairwise([0, *points, size])]
@@ -101,7 +101,7 @@ def _odd_sizes(size: Size, count: int) -> str | None:
         return None
     odd = rest_at(size, count)
     if not odd:
-        return told_ranges(size)
+        return ranges_text(size)
     where = " and ".join(f"{name} is {value}" for name, value in odd.items() if name != size)
     return f"{size} is {size.at(odd)} where {where}" if where else f"{size} may be {size.at(odd)}"
 

@@ -40,8 +40,8 @@ def spread_to(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     if x.shape[:1] != (1,):
         raise _misfit(layer, 0, x, "a batch of 1", "give the net one image per call")
-    stated = python_parameters(layer)
-    height, width = (_size(stated, name) for name in ("height", "width"))
+    parameters = python_parameters(layer)
+    height, width = (_size(parameters, name) for name in ("height", "width"))
     return [_spread(build, layer, x, height, width)]
 
 
@@ -52,8 +52,8 @@ def _spread(build: LayerBuilder, layer: Layer, x: Value, height: Size, width: Si
     return build.tile(build.tile(cell, 2, height, "columns"), 3, width)
 
 
-def _size(stated: dict[str, Any], name: str) -> int:
-    size = stated.get(name)
+def _size(parameters: dict[str, Any], name: str) -> int:
+    size = parameters.get(name)
     if type(size) is not int or not 0 < size <= _LARGEST:
         raise NetError(
             f"param_str states no {name}"

@@ -14,10 +14,10 @@ def meant_size(build: LayerBuilder, height: int, width: int) -> Sizes:
     PSPNet stretches what it has pooled to 60 x 60, the size of the map that it pools, for one size of the image. The
     stated size itself where no blobs vary so, or several do in different ways.
     """
-    found = {sizes for sizes in _varying_sizes(build) if _usual(sizes) == (height, width)}
-    if len(found) != 1:
+    candidates = {sizes for sizes in _varying_sizes(build) if _usual(sizes) == (height, width)}
+    if len(candidates) != 1:
         return height, width
-    (sizes,) = found
+    (sizes,) = candidates
     build.warn(
         f"the net states the usual size of an image that varies: {height} x {width} is {sizes[0]} x {sizes[1]}"
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool, Pad
 
@@ -56,7 +56,7 @@ def deconvolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]
     if outputs < 1:
         raise NetError("num_output is 0, expected at least 1", fix="state the number of channels of the top")
     shape = (channels, outputs, *windows.kernel)
-    kernel = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    kernel = build.parameter(layer, shape, "weights", filler=field_if_set(param, "weight_filler"))
     op = Deconvolution(windows.stride, windows.pad, (1,) * len(windows.stride), 1)
     return [build.add(op, x, kernel, _bias(build, layer, param, outputs))]
 
@@ -164,14 +164,14 @@ def _windows_of_shapes(layer: Layer, x: Value) -> _VolumeWindows:
         raise NetError("states no kernel_shape", fix="set kernel_shape, with one dim for each axis")
     sizes = []
     for name, other in (("kernel_shape", 0), ("stride_shape", 1), ("pad_shape", 0)):
-        found = [int(dim) for dim in getattr(param, name).dim] if param.HasField(name) else [other] * axes
-        if len(found) != axes:
+        dims = [int(dim) for dim in getattr(param, name).dim] if param.HasField(name) else [other] * axes
+        if len(dims) != axes:
             raise ShapeError(
-                f"shape is {x.shape}, which has {axes} axes after the channels, but {name} has {len(found)}",
+                f"shape is {x.shape}, which has {axes} axes after the channels, but {name} has {len(dims)}",
                 blob=f'bottom "{layer.bottom_blob(0)}"',
                 fix="state one dim for each of these axes",
             )
-        sizes.append(tuple(found))
+        sizes.append(tuple(dims))
     return _VolumeWindows(*sizes)
 
 
@@ -186,7 +186,7 @@ def _convolved(
             fix="set num_output to 1 or more, and group to a divisor of both",
         )
     shape = (outputs, channels // group, *windows.kernel)
-    kernel = build.parameter(layer, shape, "weights", filler=stated(param, "weight_filler"))
+    kernel = build.parameter(layer, shape, "weights", filler=field_if_set(param, "weight_filler"))
     op = Convolution(windows.stride, windows.pad, (1,) * len(windows.stride), group)
     return build.add(op, x, kernel, _bias(build, layer, param, outputs))
 
@@ -197,7 +197,7 @@ def _bias(build: LayerBuilder, layer: Layer, param: Any, outputs: int) -> Value:
         return build.constant(np.broadcast_to(np.float32(0), (outputs,)), "no_bias")
     held = layer.blobs[1].shape if layer.blobs is not None and len(layer.blobs) > 1 else ()
     row = (1, 1, 1, 1, outputs) if len(held) == 5 else (outputs,)
-    stored = build.parameter(layer, row, "bias", filler=stated(param, "bias_filler"), kind="bias")
+    stored = build.parameter(layer, row, "bias", filler=field_if_set(param, "bias_filler"), kind="bias")
     return build.reshape(stored, (outputs,))
 
 

@@ -16,7 +16,7 @@ def sizes_of(size: Size) -> str:
     return str(span.min) if span.min == span.max else f"{span.min} to {span.max}"
 
 
-def told_ranges(*sizes: Size) -> str | None:
+def ranges_text(*sizes: Size) -> str | None:
     """The ranges of the symbols in these sizes, as a reason; None if no size varies."""
     symbols = {name: span for size in sizes for name, span in symbols_of(size).items()}
     texts = [f"{name} is {span.min} to {span.max}" for name, span in symbols.items()]

@@ -40,15 +40,15 @@ class StackOutputs:
 
 
 def run_stack(
-    build: Builder, stack: Stack, inputs: StackInputs, given: Sequence[Sequence[Value]]
+    build: Builder, stack: Stack, inputs: StackInputs, initial: Sequence[Sequence[Value]]
 ) -> StackOutputs:
-    """Run all layers of a stack over all steps; ``given`` are the arrays of each state before the first one.
+    """Run all layers of a stack over all steps; ``initial`` are the arrays of each state before the first one.
 
     Every state of every cell is reset by cont and held after a stream's end here, outside the
     cell.
     """
     resets = Resets(build, inputs.x, inputs.cont, inputs.lengths)
-    states = StackStates(build, stack.state_sizes, given, inputs.x.shape[1])
+    states = StackStates(build, stack.state_sizes, initial, inputs.x.shape[1])
     top, statics = inputs.x, inputs.statics
     for layer in stack.layers:
         gate = resets.column() if stack.resets_input else None

@@ -29,19 +29,21 @@ class StackStates:
         self,
         build: Builder,
         sizes: Mapping[str, Sequence[int]],
-        given: Sequence[Sequence[Value]],
+        initial: Sequence[Sequence[Value]],
         streams: Dim,
     ) -> None:
         self.build, self.streams = build, streams
         self.sizes = list(sizes.values())
-        self.given = given
+        self.initial = initial
         self._last: list[list[Value]] = [[] for _ in self.sizes]
         self._places: dict[int, Value] = {}
 
     def before(self) -> list[Value]:
         """The initial states (N, size) of the next direction."""
         index = len(self._last[0])
-        return [self._cut(arrays, sizes, index) for arrays, sizes in zip(self.given, self.sizes, strict=True)]
+        return [
+            self._cut(arrays, sizes, index) for arrays, sizes in zip(self.initial, self.sizes, strict=True)
+        ]
 
     def after(self, states: Sequence[Value]) -> None:
         """Record the final states (N, size) of this direction."""

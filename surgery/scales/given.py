@@ -14,7 +14,7 @@ from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
 
 
 @dataclass(frozen=True, slots=True)
-class GivenScales:
+class ScalesForNames:
     """Scales by the names of values, all above 0, from ``file``.
 
     ``unused`` are the names of the file that fit no blob, or whose scale is 0; ``warnings`` tell the first of them.
@@ -31,7 +31,9 @@ class GivenScales:
         return {name: scale * INT8 for name, scale in self.scales.items()}
 
 
-def given_scales(model: Model, scales: str | None, cache: str | None, values: Iterable[str]) -> GivenScales:
+def scales_of_options(
+    model: Model, scales: str | None, cache: str | None, values: Iterable[str]
+) -> ScalesForNames:
     """The scales of a net whose values have these names.
 
     ``scales`` is a file that calibration wrote; ``cache`` is a calibration cache, or a table, of another program.
@@ -43,7 +45,7 @@ def given_scales(model: Model, scales: str | None, cache: str | None, values: It
     return _of_file(model, scales, read_scales(scales), values)
 
 
-def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> GivenScales:
+def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> ScalesForNames:
     """The weights tell whose scales they are: ranges change with each training."""
     expected = scales.weights.get("sha256")
     actual = model.weights.sha256 if model.weights.file is not None else None
@@ -58,7 +60,7 @@ def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> 
     return _matched(model, {name: each.scale for name, each in scales.records.items()}, {}, file, values)
 
 
-def _of_table(model: Model, file: str, values: Iterable[str]) -> GivenScales:
+def _of_table(model: Model, file: str, values: Iterable[str]) -> ScalesForNames:
     """Where entries for one value differ, the largest counts: it clips nothing that another one keeps."""
     tensors, layers = values_by_tensor(model), {layer.name: layer for layer in model.layers}
     scales: dict[str, float] = {}
@@ -92,7 +94,7 @@ def _matched(
     strangers: Mapping[str, None],
     file: str,
     values: Iterable[str],
-) -> GivenScales:
+) -> ScalesForNames:
     """The scales of values that there are. Raises ``NetError`` where there is none."""
     names = {*values, *(top for layer in model.layers for top in layer.tops)}
     unknown = [*strangers, *(name for name in scales if name not in names)]
@@ -111,4 +113,4 @@ def _matched(
         warnings.append(f"{file}: not used, because the net has no such blob: {listed(unknown)}")
     if zero:
         warnings.append(f"{file}: not used, because the scale is 0: {listed(zero)}")
-    return GivenScales(usable, file, (*unknown, *zero), tuple(warnings))
+    return ScalesForNames(usable, file, (*unknown, *zero), tuple(warnings))

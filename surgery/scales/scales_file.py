@@ -156,27 +156,27 @@ class _ScalesReader:
         return member
 
     def record(self, name: str, facts: Any, histogram: Any) -> ValueScale:
-        given = facts if isinstance(facts, dict) else {}
+        record = facts if isinstance(facts, dict) else {}
         return ValueScale(
-            self.number(name, "scale", given.get("scale")),
-            self.number(name, "largest", given["largest"]) if "largest" in given else None,
-            self.number(name, "clipped", given["clipped"]) if "clipped" in given else None,
+            self.number(name, "scale", record.get("scale")),
+            self.number(name, "largest", record["largest"]) if "largest" in record else None,
+            self.number(name, "clipped", record["clipped"]) if "clipped" in record else None,
             None if histogram is None else self.counts(name, histogram),
         )
 
-    def number(self, name: str, key: str, given: Any) -> float:
+    def number(self, name: str, key: str, value: Any) -> float:
         """A number of a blob that is finite and not negative."""
-        is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
-        if not is_number or not math.isfinite(given) or given < 0:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value < 0:
             raise self.error(
-                f'"{name}": {key} is {json.dumps(given)}, expected a number of 0 or more',
+                f'"{name}": {key} is {json.dumps(value)}, expected a number of 0 or more',
                 "calibrate again, or correct the number",
             )
-        return float(given)
+        return float(value)
 
     def counts(self, name: str, histogram: Any) -> Counts:
-        given = histogram if isinstance(histogram, dict) else {}
-        counts, width = given.get("counts"), given.get("width")
+        entries = histogram if isinstance(histogram, dict) else {}
+        counts, width = entries.get("counts"), entries.get("width")
         is_sound = isinstance(counts, list) and all(isinstance(count, int) and count >= 0 for count in counts)
         if not is_sound or not isinstance(width, float) or math.frexp(width)[0] != 0.5:
             raise self.error(

@@ -93,18 +93,18 @@ class Drawing:
 
     def node(
         self,
-        wanted: str,
+        candidate: str,
         lines: tuple[str, ...],
         kind: str,
         origin: Origin | None = None,
         notes: Iterable[str] = (),
     ) -> str:
         """Draw a node of one part. Its id is the wanted one, with a number if that is in use."""
-        return self.box(wanted, [Part(lines, origin)], kind, notes)
+        return self.box(candidate, [Part(lines, origin)], kind, notes)
 
-    def box(self, wanted: str, parts: Iterable[Part], kind: str, notes: Iterable[str] = ()) -> str:
+    def box(self, candidate: str, parts: Iterable[Part], kind: str, notes: Iterable[str] = ()) -> str:
         """Draw a node of several parts."""
-        name = self._ids.free(visible_line(wanted))
+        name = self._ids.free(visible_line(candidate))
         shown = tuple(replace(part, lines=_visible(part.lines)) for part in parts)
         self._here.append(DrawnNode(name, shown, kind, _visible(notes)))
         return name
@@ -114,10 +114,10 @@ class Drawing:
 
     @contextmanager
     def frame(
-        self, wanted: str, lines: tuple[str, ...], is_dashed: bool, origin: Origin | None = None
+        self, candidate: str, lines: tuple[str, ...], is_dashed: bool, origin: Origin | None = None
     ) -> Iterator[None]:
         """Put everything that is drawn in this block into a frame."""
-        name = self._ids.free(visible_line(f"cluster {wanted}"))
+        name = self._ids.free(visible_line(f"cluster {candidate}"))
         frame = DrawnFrame(name, _visible(lines), is_dashed, origin, [])
         self._here.append(frame)
         self._open.append(frame.items)

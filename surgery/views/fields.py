@@ -30,7 +30,7 @@ class LayerField:
 
     name: str
     text: str
-    is_stated: bool
+    is_explicit: bool
 
 
 def fields_of(layer: Layer) -> list[LayerField]:
@@ -46,7 +46,7 @@ def fields_of(layer: Layer) -> list[LayerField]:
     for descriptor in layer.message.DESCRIPTOR.fields:
         if descriptor.name in own and (descriptor.name == usual or layer.message.HasField(descriptor.name)):
             fields += _of_message(getattr(layer.message, descriptor.name))
-        elif descriptor.name not in _ELSEWHERE and _is_stated(layer.message, descriptor):
+        elif descriptor.name not in _ELSEWHERE and _has_value(layer.message, descriptor):
             others += _of_field(layer.message, descriptor)
     return [*fields, *others]
 
@@ -57,9 +57,11 @@ def settings_of(layer: Layer) -> list[str]:
     Fillers, which only training reads, are left out, and messages with several fields.
     """
     if isinstance(layer, Operator):
-        stated = (each for each in layer.message.arg if each.name not in _WITHOUT_EFFECT)
+        arguments = (each for each in layer.message.arg if each.name not in _WITHOUT_EFFECT)
         return [
-            f"{each.name} {_argument(each)}" for each in stated if not each.strings and not each.HasField("n")
+            f"{each.name} {_argument(each)}"
+            for each in arguments
+            if not each.strings and not each.HasField("n")
         ]
     usual = parameter_field(layer.type)
     return [] if usual is None else list(_settings(getattr(layer.message, usual)))
@@ -72,7 +74,7 @@ def _settings(param: Message) -> Iterator[str]:
         if descriptor.message_type is None:
             yield f"{descriptor.name} {_text(descriptor, value)}"
         elif descriptor.message_type.name != "FillerParameter" and not is_repeated(descriptor):
-            inner = [each for each in _of_message(value) if each.is_stated]
+            inner = [each for each in _of_message(value) if each.is_explicit]
             if len(inner) == 1:
                 yield f"{descriptor.name} {inner[0].text}"
 
@@ -83,12 +85,12 @@ def _of_message(message: Message) -> Iterator[LayerField]:
 
 
 def _of_field(message: Message, descriptor: FieldDescriptor) -> Iterator[LayerField]:
-    is_stated = _is_stated(message, descriptor)
+    is_explicit = _has_value(message, descriptor)
     value = getattr(message, descriptor.name)
     if descriptor.message_type is None:
-        has_text = is_stated or descriptor.has_default_value
-        yield LayerField(descriptor.name, _text(descriptor, value) if has_text else "", is_stated)
-    elif not is_stated:
+        has_text = is_explicit or descriptor.has_default_value
+        yield LayerField(descriptor.name, _text(descriptor, value) if has_text else "", is_explicit)
+    elif not is_explicit:
         yield LayerField(descriptor.name, "", False)
     elif is_repeated(descriptor):
         for position, each in enumerate(value):
@@ -100,11 +102,11 @@ def _of_field(message: Message, descriptor: FieldDescriptor) -> Iterator[LayerFi
 def _below(path: str, message: Message) -> Iterator[LayerField]:
     """The fields of a message in a message. Its defaults would outnumber all others."""
     for each in _of_message(message):
-        if each.is_stated:
+        if each.is_explicit:
             yield LayerField(f"{path}.{each.name}", each.text, True)
 
 
-def _is_stated(message: Message, descriptor: FieldDescriptor) -> bool:
+def _has_value(message: Message, descriptor: FieldDescriptor) -> bool:
     name = descriptor.name
     return bool(getattr(message, name)) if is_repeated(descriptor) else bool(message.HasField(name))
 

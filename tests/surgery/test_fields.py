@@ -37,7 +37,7 @@ CONVOLUTION = (
 
 def test_fields(tmp_path: Path) -> None:
     found = fields_of(layer_of(tmp_path, CONVOLUTION))
-    stated = [(field.name, field.text) for field in found if field.is_stated]
+    stated = [(field.name, field.text) for field in found if field.is_explicit]
     assert stated == [
         ("num_output", "4"),
         ("kernel_size", "3"),
@@ -90,7 +90,7 @@ def test_arguments_of_caffe2() -> None:
     fields = {field.name: field for field in fields_of(layer)}
     assert fields["step_net"].text == "a NetDef"
     assert fields["alias_src"].text.startswith("[lstm/")
-    assert all(field.is_stated for field in fields.values())
+    assert all(field.is_explicit for field in fields.values())
     shown = [setting.partition(" ")[0] for setting in settings_of(layer)]
     assert "alias_offset" in shown
     assert not {"step_net", "alias_src"} & {*shown}

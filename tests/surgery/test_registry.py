@@ -27,7 +27,7 @@ def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[s
     monkeypatch.syspath_prepend(tmp_path)
     vars(import_module(package.name))["rule"] = registry
     family_of = {key: family for family, keys in FAMILIES.items() for key in keys}
-    registry.found_in(package.name, FAMILIES, family_of.get)
+    registry.places_rules_in(package.name, FAMILIES, family_of.get)
     yield registry
     for name in [name for name in sys.modules if name.partition(".")[0] == package.name]:
         del sys.modules[name]

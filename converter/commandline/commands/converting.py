@@ -76,9 +76,9 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     the result, with the same weights.
     """
     from prototrt.converter import steps
-    from prototrt.surgery.building.input_sizes import given_shapes
+    from prototrt.surgery.building.input_sizes import shapes_of_options
 
-    net = steps.deploy(prototrt.load(model, options=loading), given_shapes(rewriting))
+    net = steps.deploy(prototrt.load(model, options=loading), shapes_of_options(rewriting))
     warn(net.warnings)
     write_text(target, net.text)
     if target is not None:

@@ -11,7 +11,7 @@ import prototrt
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.frame import Guarded
-from prototrt.converter.commandline.options.calibrating import KnownScales, ScalesFiles, calibrate_options
+from prototrt.converter.commandline.options.calibrating import ScalesFiles, ScaleSources, calibrate_options
 from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import model_options
@@ -167,7 +167,7 @@ def verify(
     loading=LoadOptions,
     rewriting=RewriteOptions,
     calibrating=CalibrateOptions,
-    sources=KnownScales,
+    sources=ScaleSources,
     written=ScalesFiles,
 )
 def calibrate(
@@ -175,7 +175,7 @@ def calibrate(
     loading: LoadOptions,
     rewriting: RewriteOptions,
     calibrating: CalibrateOptions,
-    sources: KnownScales,
+    sources: ScaleSources,
     written: ScalesFiles,
     as_json: bool,
 ) -> None:

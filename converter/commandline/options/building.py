@@ -9,7 +9,7 @@ from prototrt.converter.commandline.options.parameter_types import (
     OutputFile,
     Pools,
     ProductFile,
-    Profile,
+    ProfileText,
 )
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
@@ -26,7 +26,7 @@ build_options = options(
     field_option(BuildOptions, "backend"),
     field_option(BuildOptions, "tile"),
     field_option(BuildOptions, "tf32"),
-    field_option(BuildOptions, "profiles", "--profile", type=Profile(), multiple=True),
+    field_option(BuildOptions, "profiles", "--profile", type=ProfileText(), multiple=True),
     field_option(BuildOptions, "timing_cache_file", type=OutputFile()),
     field_option(BuildOptions, "mem_pool_size", type=Pools()),
     field_option(BuildOptions, "builder_optimization_level"),

@@ -25,7 +25,7 @@ class ScalesFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownScales:
+class ScaleSources:
     """Scales that there are already, instead of data."""
 
     merge: bool
@@ -41,9 +41,9 @@ class KnownScales:
             "--calibration-cache": self.calibration_cache,
             "--merge": self.merge or None,
         }
-        given = [name for name, value in sources.items() if value is not None]
-        if len(given) != 1:
-            problem = f"{' and '.join(given)} are different sources" if given else "there are no data"
+        names = [name for name, value in sources.items() if value is not None]
+        if len(names) != 1:
+            problem = f"{' and '.join(names)} are different sources" if names else "there are no data"
             raise click.UsageError(f"{problem}: give one of {', '.join(sources)}")
 
 

@@ -28,8 +28,8 @@ class Verbosity:
 
 def verbosity() -> Verbosity:
     """How much the running command prints."""
-    found: Verbosity = click.get_current_context().meta.setdefault(_KEY, Verbosity())
-    return found
+    current: Verbosity = click.get_current_context().meta.setdefault(_KEY, Verbosity())
+    return current
 
 
 def _set(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -35,21 +35,21 @@ def field_option(kind: type[Options], name: str, *spellings: str, **attributes: 
     It is spelled like the field, unless something else is given; so is its ``meaning``. ``multiple`` options become
     a tuple, or the result of ``collect``.
     """
-    (known,) = (field for field in fields(kind) if field.name == name)
-    attributes = {"meaning": known.metadata["meaning"], "cls": FieldOption} | attributes
-    if known.default is not MISSING:
-        attributes.setdefault("default", known.default)
-    choices, least = known.metadata.get("choices"), known.metadata.get("least")
-    if isinstance(known.default, bool):
+    (option_field,) = (field for field in fields(kind) if field.name == name)
+    attributes = {"meaning": option_field.metadata["meaning"], "cls": FieldOption} | attributes
+    if option_field.default is not MISSING:
+        attributes.setdefault("default", option_field.default)
+    choices, least = option_field.metadata.get("choices"), option_field.metadata.get("least")
+    if isinstance(option_field.default, bool):
         attributes["is_flag"] = True
     elif least is not None:
-        attributes["type"] = click.IntRange(min=least, max=known.metadata.get("most"))
+        attributes["type"] = click.IntRange(min=least, max=option_field.metadata.get("most"))
     elif choices is not None:
         attributes.setdefault("type", click.Choice(choices))
     if "multiple" in attributes:
         collect = attributes.pop("collect", tuple)
         attributes["default"] = None
-        attributes["callback"] = lambda context, parameter, values: collect(values) or known.default
+        attributes["callback"] = lambda context, parameter, values: collect(values) or option_field.default
     return click.option(*(spellings or [f"--{name.replace('_', '-')}"]), name, **attributes)
 
 
@@ -72,14 +72,14 @@ def gathered(**kinds: type[Any]) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def with_objects(**given: Any) -> Any:
+        def with_objects(**values: Any) -> Any:
             names = {keyword: {field.name for field in fields(kind)} for keyword, kind in kinds.items()}
             made = {
-                keyword: kind(**{name: given[name] for name in names[keyword] & given.keys()})
+                keyword: kind(**{name: values[name] for name in names[keyword] & values.keys()})
                 for keyword, kind in kinds.items()
             }
-            others = given.keys() - set().union(*names.values())
-            return command(**{name: given[name] for name in others}, **made)
+            others = values.keys() - set().union(*names.values())
+            return command(**{name: values[name] for name in others}, **made)
 
         result: Any = with_objects
         return result  # type: ignore[no-any-return]  # it is called as the command is

@@ -82,7 +82,7 @@ class Pools(ReadType):
     reader = staticmethod(pools_from_text)
 
 
-class Profile(ReadType):
+class ProfileText(ReadType):
     """``T=1..8..16,N=1..4``"""
 
     name = "NAME=SIZE..SIZE,..."

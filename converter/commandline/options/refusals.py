@@ -43,8 +43,8 @@ def refuse_options_beside(file: str, kind: str, *allowed: str) -> None:
     common = {"model", "verbose", "quiet", "debug"}
     for parameter in context.command.params:
         name = parameter.name or ""
-        stated = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if stated and name not in common.union(allowed):
+        is_explicit = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_explicit and name not in common.union(allowed):
             what = parameter.opts[0] if isinstance(parameter, click.Option) else name.upper()
             raise click.UsageError(
                 f"{what} is for nets, but {visible_line(file)} is {kind}\n  fix: leave it out"

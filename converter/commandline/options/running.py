@@ -97,8 +97,8 @@ class RunningOptions:
 
     def refuse_for_net(self, model: str) -> None:
         """Raise ``UsageError`` if there are options for plans and the model is not a plan."""
-        given = {"--trust": self.trust, "--trust-key": self.trust_key, "--runtime-cache": self.runtime_cache}
-        for option, value in given.items():
+        values = {"--trust": self.trust, "--trust-key": self.trust_key, "--runtime-cache": self.runtime_cache}
+        for option, value in values.items():
             if value:
                 raise click.UsageError(f"{option} is for plans, but {model} is not a plan")
 

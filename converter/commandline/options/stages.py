@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ALL = "all"
 
 
-def is_stated(name: str) -> bool:
+def is_on_command_line(name: str) -> bool:
     """Whether the user gave this option to the command that runs."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
@@ -72,7 +72,7 @@ def split_stages(names: Sequence[str], reader: Reader) -> tuple[ShownStage, tupl
 
 
 def refuse_idle_reader(stage: ShownStage) -> None:
-    if stage.name != "lowered" and is_stated("reader") and not is_stated("print_after"):
+    if stage.name != "lowered" and is_on_command_line("reader") and not is_on_command_line("print_after"):
         raise click.UsageError("--for is for --stage lowered")
 
 
@@ -81,7 +81,7 @@ def refuse_rewriting_options() -> None:
     rewriting = {field.name for field in fields(RewriteOptions)} - set(OF_THE_NET)
     for parameter in click.get_current_context().command.params:
         name = parameter.name or ""
-        if name in rewriting and is_stated(name):
+        if name in rewriting and is_on_command_line(name):
             raise click.UsageError(
                 f"{parameter.opts[0]} is for --stage rewritten, --stage lowered or --print-after"
             )

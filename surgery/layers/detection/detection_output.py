@@ -186,9 +186,9 @@ def _least_score(param: Any) -> float:
     return float(param.confidence_threshold) if param.HasField("confidence_threshold") else LOWEST
 
 
-def _at_most(stated: int) -> int:
+def _at_most(limit: int) -> int:
     """A negative limit is none."""
-    return stated if stated >= 0 else _ALL
+    return limit if limit >= 0 else _ALL
 
 
 def _priors(prior: Expression, are_encoded: bool) -> tuple[Boxes, list[Expression] | None]:

@@ -117,17 +117,17 @@ def _corners_of_sides(box: Boxes) -> Boxes:
 def _proposed(
     build: LayerBuilder,
     layer: Layer,
-    given: _MscnnCandidates,
+    candidates: _MscnnCandidates,
     rule: Suppression,
     corners_of: Callable[[Boxes], Boxes],
 ) -> list[Value]:
     """The tops: what is left of the boxes (N, n) of each image, as corners."""
-    is_candidate = (given.score >= layer.param.fg_thr) & given.is_large
-    largest = range_of(computable(given.score.shape[1])).max
+    is_candidate = (candidates.score >= layer.param.fg_thr) & candidates.is_large
+    largest = range_of(computable(candidates.score.shape[1])).max
     before = min(layer.param.max_nms_num or largest, largest)
     most = min(layer.param.max_post_nms_num or before, before)
-    kept = suppressed(given.score, is_candidate, given.boxes, rule, before=before, most=most)
-    corners = corners_of(given.boxes.map(lambda part: picked(part, kept.index)))
+    kept = suppressed(candidates.score, is_candidate, candidates.boxes, rule, before=before, most=most)
+    corners = corners_of(candidates.boxes.map(lambda part: picked(part, kept.index)))
     rows, table = rows_of_images(kept, corners, most)
     return _tops(build, layer, rows, rows.filled(table))
 
@@ -147,10 +147,10 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
     images, _, height, width = (computable(dim, "a map") for dim in x.shape)
     channels = fixed(x.shape[1], "the number of channels")
     classes, stride = channels - _COORDINATES, param.downsample_rate[index]
-    given = exact(build, x).reshape(images, channels, height * width)
-    best = given.slice(1, 1, classes - 1).largest(1)
-    score = (best - given.slice(1, 0)).reshape(images, height * width)
-    moves = [given.slice(1, classes + place).reshape(images, height * width) for place in range(_COORDINATES)]
+    rows = exact(build, x).reshape(images, channels, height * width)
+    best = rows.slice(1, 1, classes - 1).largest(1)
+    score = (best - rows.slice(1, 0)).reshape(images, height * width)
+    moves = [rows.slice(1, classes + place).reshape(images, height * width) for place in range(_COORDINATES)]
     corners, sides = _decoded(
         layer, moves, (height, width), (param.field_w[index], param.field_h[index]), stride
     )
@@ -322,6 +322,6 @@ def _tops(build: LayerBuilder, layer: Layer, rows: DetectionRows, table: Express
     for columns, alone in ((5, _WITHOUT_BOX[:, :5]), (6, with_scores)):
         nothing: Array = np.concatenate([alone, np.full((size - 1, columns), -1, np.float32)])
         invented = Expression(build, build.constant(nothing, "nothing"))
-        found = is_any.reshape(1, 1).chosen(table.slice(1, 0, columns), invented)
-        tops.append(found.reshape(size, columns, 1, 1).value)
+        first_rows = is_any.reshape(1, 1).chosen(table.slice(1, 0, columns), invented)
+        tops.append(first_rows.reshape(size, columns, 1, 1).value)
     return counted_tops(build, layer, count, tops[: len(layer.tops)])

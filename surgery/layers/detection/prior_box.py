@@ -37,8 +37,8 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     """
     param = layer.param
     plane, boxes = _plane(layer, 0, feature_map), _boxes(param, build.options.fork)
-    pixels = _stated_image(param) or _plane(layer, 1, image)
-    steps = _stated_steps(param) or (None, None)
+    pixels = _image_size(param) or _plane(layer, 1, image)
+    steps = _step_sizes(param) or (None, None)
     edges = [
         _edges(build, plane[axis], pixels[axis], steps[axis], boxes.along(axis), param.offset)
         for axis in range(2)
@@ -49,9 +49,9 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
         build.reshape(edges[1], (1, plane[1], *of_place)),
     )
     parts = [build.broadcast(each, (*plane, *of_place), "edges") for each in (across, down)]
-    known = [part.data for part in parts if part.data is not None]
-    if len(known) == len(parts):
-        corners = np.concatenate(known, -1)
+    data = [part.data for part in parts if part.data is not None]
+    if len(data) == len(parts):
+        corners = np.concatenate(data, -1)
         variances = np.broadcast_to(_variances(param), (corners.size // 4, 4))
         numbers = corners.clip(0, 1) if param.clip else corners
         return [build.constant(np.stack([numbers.reshape(-1), variances.reshape(-1)])[None], "boxes")]
@@ -219,33 +219,33 @@ def _refuse_sizes(sizes: list[float], name: str) -> None:
 def _ratios(param: Any) -> list[np.float32]:
     """1, then each ratio that is not yet there, with ``flip`` followed by its inverse."""
     ratios = [np.float32(1)]
-    for stated in param.aspect_ratio:
-        ratio = np.float32(stated)
+    for ratio_field in param.aspect_ratio:
+        ratio = np.float32(ratio_field)
         if ratio <= 0:
             raise NetError(
                 f"aspect_ratio is {ratio:g}, expected a positive number", fix="state width divided by height"
             )
-        if all(abs(ratio - known) >= _NEAR for known in ratios):
+        if all(abs(ratio - other) >= _NEAR for other in ratios):
             ratios += [ratio, np.float32(1) / ratio] if param.flip else [ratio]
     return ratios
 
 
 def _variances(param: Any) -> Array:
-    stated = [*param.variance]
-    if len(stated) not in (0, 1, 4) or any(variance <= 0 for variance in stated):
+    variances = [*param.variance]
+    if len(variances) not in (0, 1, 4) or any(variance <= 0 for variance in variances):
         raise NetError(
-            f"variance is {_listed(stated)}, expected 1 or 4 positive numbers",
+            f"variance is {_listed(variances)}, expected 1 or 4 positive numbers",
             fix="state one for all coordinates, or one for each",
         )
-    return np.array(stated or [0.1], np.float32)
+    return np.array(variances or [0.1], np.float32)
 
 
-def _stated_image(param: Any) -> tuple[int, int] | None:
+def _image_size(param: Any) -> tuple[int, int] | None:
     """Height and width of the image, if they are stated."""
     return _pair(param, "img_size", "img_h", "img_w")
 
 
-def _stated_steps(param: Any) -> tuple[float, float] | None:
+def _step_sizes(param: Any) -> tuple[float, float] | None:
     """Distance of two places along y and x in pixels of the image, if it is stated."""
     return _pair(param, "step", "step_h", "step_w")
 

@@ -37,12 +37,12 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
     (R,). R is ``post_nms_topn`` an image; behind the last one stand rows of -1.
     Source: sanghoon/caffe and happynear/caffe-windows ``src/caffe/layers/proposal_layer.cpp``.
     """
-    found = proposed(build, layer, score, move, info, _stated(build, layer, score))
-    scores = found.scores.reshape(found.scores.shape[0])
-    return found.tops(build, layer, found.regions.value, scores.value)
+    rois = proposed(build, layer, score, move, info, _proposing_of(build, layer, score))
+    scores = rois.scores.reshape(rois.scores.shape[0])
+    return rois.tops(build, layer, rois.regions.value, scores.value)
 
 
-def _stated(build: LayerBuilder, layer: Layer, score: Value) -> Proposing:
+def _proposing_of(build: LayerBuilder, layer: Layer, score: Value) -> Proposing:
     """What the fields say, as the fork reads them that they are from. Raises ``NetError``."""
     param = layer.param
     ratios, scales = [*param.ratio], [*param.scale]
@@ -85,12 +85,13 @@ def py_faster_rcnn_proposal(
     ``lib/fast_rcnn/config.py``, ``lib/nms/py_cpu_nms.py``.
     """
     one_image(layer, score)
-    stated, settings = python_parameters(layer), build.settings
-    (stride,) = _stated_numbers(stated, "feat_stride", ())[:1]
+    parameters, settings = python_parameters(layer), build.settings
+    (stride,) = _numbers_or_usual(parameters, "feat_stride", ())[:1]
     threshold = overlap_threshold(settings.number("RPN_NMS_THRESH", 0.7), "RPN_NMS_THRESH")
     how = Proposing(
         anchors=of_py_faster_rcnn(
-            _stated_numbers(stated, "ratios", (0.5, 1, 2)), _stated_numbers(stated, "scales", (8, 16, 32))
+            _numbers_or_usual(parameters, "ratios", (0.5, 1, 2)),
+            _numbers_or_usual(parameters, "scales", (8, 16, 32)),
         ),
         stride=stride,
         min_size=settings.number("RPN_MIN_SIZE", 16),
@@ -98,8 +99,8 @@ def py_faster_rcnn_proposal(
         most=settings.whole("RPN_POST_NMS_TOP_N", 300),
         suppression=Suppression(threshold, of_pixel_corners),
     )
-    found = proposed(build, layer, score, move, info, how)
-    return found.tops(build, layer, found.regions.value, found.scores.value)
+    rois = proposed(build, layer, score, move, info, how)
+    return rois.tops(build, layer, rois.regions.value, rois.scores.value)
 
 
 @python_rule("SSH.layers.proposal_layer.ProposalLayer")
@@ -113,17 +114,18 @@ def ssh_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, i
     Source: mahyarnajibi/SSH ``SSH/layers/proposal_layer.py``, ``SSH/configs/default_config.yml``.
     """
     one_image(layer, score)
-    stated, settings = python_parameters(layer), build.settings
-    if settings.number("ANCHOR_MIN_SIZE", 0) != 0 or stated.get("base_size", 16) != 16:
+    parameters, settings = python_parameters(layer), build.settings
+    if settings.number("ANCHOR_MIN_SIZE", 0) != 0 or parameters.get("base_size", 16) != 16:
         raise UnsupportedLayerError(
             "ANCHOR_MIN_SIZE and base_size are supported only as 0 and 16",
             because="SSH's configuration for tests has these numbers",
             fix="leave them out, if the net was tested with that configuration",
         )
-    (stride,) = _stated_numbers(stated, "feat_stride", ())[:1]
+    (stride,) = _numbers_or_usual(parameters, "feat_stride", ())[:1]
     how = Proposing(
         anchors=of_py_faster_rcnn(
-            _stated_numbers(stated, "ratios", (0.5, 1, 2)), _stated_numbers(stated, "scales", (8, 16, 32))
+            _numbers_or_usual(parameters, "ratios", (0.5, 1, 2)),
+            _numbers_or_usual(parameters, "scales", (8, 16, 32)),
         ),
         stride=stride,
         min_size=0,
@@ -154,7 +156,7 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
         )
     threshold = overlap_threshold(settings.number("test_rpn_nms_thresh"), "test_rpn_nms_thresh")
     how = Proposing(
-        anchors=_stated_anchors(settings),
+        anchors=_anchors_of(settings),
         stride=layer.param.feat_stride or settings.whole("feat_stride"),
         min_size=math.trunc(settings.number("test_rpn_min_size")),
         before=_positive(settings.whole("test_rpn_pre_nms_top_n"), "test_rpn_pre_nms_top_n"),
@@ -162,20 +164,20 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
         suppression=Suppression(threshold, of_pixel_corners, first_of_equals=False),
         least_score=settings.number("test_rpn_score_thresh", 0),
     )
-    found = proposed(build, layer, score, move, info, how)
-    rows = found.scores.shape[0]
-    regions, scores = found.regions.reshape(rows, 5, 1, 1), found.scores.reshape(rows, 1, 1, 1)
-    return found.tops(build, layer, regions.value, scores.value)
+    rois = proposed(build, layer, score, move, info, how)
+    rows = rois.scores.shape[0]
+    regions, scores = rois.regions.reshape(rows, 5, 1, 1), rois.scores.reshape(rows, 1, 1, 1)
+    return rois.tops(build, layer, regions.value, scores.value)
 
 
-def _stated_numbers(stated: Mapping[str, Any], name: str, usual: Sequence[float]) -> Sequence[float]:
+def _numbers_or_usual(parameters: Mapping[str, Any], name: str, usual: Sequence[float]) -> Sequence[float]:
     """A number, or several, that ``param_str`` states. Raises ``NetError`` for what is none, or not positive."""
-    found = stated.get(name, usual)
-    numbers = found if isinstance(found, (list, tuple)) else [found]
+    value = parameters.get(name, usual)
+    numbers = value if isinstance(value, (list, tuple)) else [value]
     if not 0 < len(numbers) <= _MOST_NUMBERS or not all(map(_is_positive, numbers)):
         raise NetError(
-            f"param_str states {name} as {shortened(repr(found))}, expected positive numbers"
-            if name in stated
+            f"param_str states {name} as {shortened(repr(value))}, expected positive numbers"
+            if name in parameters
             else f"param_str states no {name}",
             fix="state what the net was trained with, as in {'feat_stride': 16, 'scales': [8, 16, 32]}",
         )
@@ -198,7 +200,7 @@ def _refuse_missing(settings: Settings) -> None:
         )
 
 
-def _stated_anchors(settings: Settings) -> Array:
+def _anchors_of(settings: Settings) -> Array:
     numbers = settings.numbers("anchors")
     if not numbers or len(numbers) % 4:
         raise NetError(

@@ -67,14 +67,19 @@ def proposed(
 ) -> Proposals:
     """Propose: bottoms are scores (N, 2 A, H, W), moves (N, 4 A, H, W) and im_info, height, width and scales."""
     assert how.suppression is not None
-    found = _candidates(build, layer, score, move, info, how)
-    largest = range_of(computable(found.scores.shape[1], "the number of boxes")).max
+    candidates = _candidates(build, layer, score, move, info, how)
+    largest = range_of(computable(candidates.scores.shape[1], "the number of boxes")).max
     before = min(how.before, largest) if how.before > 0 else largest
     most = min(how.most, before) if how.most > 0 else before
     kept = suppressed(
-        found.scores, found.is_candidate, found.boxes, how.suppression, before=before, most=most
+        candidates.scores,
+        candidates.is_candidate,
+        candidates.boxes,
+        how.suppression,
+        before=before,
+        most=most,
     )
-    rows, table = rows_of_images(kept, found.boxes.map(lambda part: picked(part, kept.index)), most)
+    rows, table = rows_of_images(kept, candidates.boxes.map(lambda part: picked(part, kept.index)), most)
     filled = rows.filled(table)
     return Proposals(filled.slice(1, 0, 5), filled.slice(1, 5), rows.count)
 
@@ -86,10 +91,10 @@ def best_boxes(
 
     All boxes are candidates, so that each image has as many.
     """
-    found = _candidates(build, layer, score, move, info, how)
-    count = fixed(found.scores.shape[1], "the number of boxes")
-    best, places = top(found.scores, min(how.before, count) if how.before > 0 else count, True)
-    parts = found.boxes.map(lambda part: picked(part, places)).parts
+    candidates = _candidates(build, layer, score, move, info, how)
+    count = fixed(candidates.scores.shape[1], "the number of boxes")
+    best, places = top(candidates.scores, min(how.before, count) if how.before > 0 else count, True)
+    parts = candidates.boxes.map(lambda part: picked(part, places)).parts
     *corners, scores = (part.reshape(part.shape[1], 1) for part in (*parts, best))
     image = build.constant(
         np.broadcast_to(np.float32(0), (fixed(best.shape[1], "the number of boxes"), 1)), "image"
@@ -126,17 +131,17 @@ def _refuse_misfits(
     layer: Layer, score: Value, move: Value, info: Value, how: Proposing
 ) -> tuple[Size, Size, Size]:
     number = len(how.anchors)
-    told = f"there are {number} anchors at each place"
+    anchors_note = f"there are {number} anchors at each place"
     fix = "state the ratios and scales that the net was trained with"
     if len(score.shape) != 4 or score.shape[1] != 2 * number:
         expected = f"(N, {2 * number}, H, W)"
         raise misfit(
-            layer, 0, score, expected, f"{told}, with a score for background and one for object", fix
+            layer, 0, score, expected, f"{anchors_note}, with a score for background and one for object", fix
         )
     images, _, height, width = (computable(dim, "the scores") for dim in score.shape)
     if move.shape != (images, 4 * number, height, width):
         expected = str((images, 4 * number, height, width))
-        raise misfit(layer, 1, move, expected, f"{told}, each with four numbers", fix)
+        raise misfit(layer, 1, move, expected, f"{anchors_note}, each with four numbers", fix)
     needed = max(how.scale_places) + 1
     if _numbers(info) < needed:
         because = f"it holds height, width and {'two scales' if needed == 4 else 'scale'} of the image"
@@ -178,7 +183,7 @@ def _anchors(
     build: LayerBuilder, how: Proposing, height: Size, width: Size
 ) -> list[tuple[Expression, Expression]]:
     """Sides and centres along x, and along y, of the anchors of every place: (1, H W A) each, in pixels."""
-    found = []
+    boxes = []
     anchors, number = how.anchors.astype(np.float32), len(how.anchors)
     for axis, (places, shape) in enumerate(((width, (1, width, number)), (height, (height, 1, number)))):
         sides_and_centres = _along(build, places, how.stride, anchors[:, axis], anchors[:, 2 + axis])
@@ -187,8 +192,8 @@ def _anchors(
             for part, hint in zip(sides_and_centres, ("side", "centre"), strict=True)
         )
         count = height * width * number
-        found.append((side.reshape(1, count), centre.reshape(1, count)))
-    return found
+        boxes.append((side.reshape(1, count), centre.reshape(1, count)))
+    return boxes
 
 
 def _along(build: LayerBuilder, places: Size, stride: float, low: Array, high: Array) -> tuple[Value, Value]:

@@ -77,9 +77,9 @@ def chosen_rows(is_chosen: Expression, most: int) -> DetectionRows:
     )
     chosen = lengthened(is_chosen.chosen(Expression(build, numbers), -largest), 0, room, -largest)
     first, _ = build.add_all(TopK(0, room), chosen.value, hint="first")
-    found = Expression(build, first)
-    is_row = found > -largest
-    places = is_row.chosen(0 - found, 0).cast(DType.INT32)
+    firsts = Expression(build, first)
+    is_row = firsts > -largest
+    places = is_row.chosen(0 - firsts, 0).cast(DType.INT32)
     count = is_row.cast(DType.FLOAT32).sum(0).cast(DType.INT32)
     return DetectionRows(places, is_row, count)
 
@@ -99,18 +99,18 @@ def detections(
 
     Where nothing is found, the forks give one row for each image: its number, and six times -1.
     """
-    given = rows.filled(table)
-    size, most_images = fixed(given.shape[0], "the number of rows"), range_of(images).max
+    table_rows = rows.filled(table)
+    size, most_images = fixed(table_rows.shape[0], "the number of rows"), range_of(images).max
     least = max(size, most_images)
     if least > size:
         missing = build.constant(np.full((least - size, 7), -1, np.float32), "missing")
-        given = concatenated([given, Expression(build, missing)], 0)
+        table_rows = concatenated([table_rows, Expression(build, missing)], 0)
     empty = np.full((least, 7), -1, np.float32)
     empty[:most_images, 0] = np.arange(most_images)
     nothing = Expression(build, build.constant(empty, "nothing"))
     if isinstance(images, OpenSize):
         nothing = (nothing < images).chosen(nothing, -1)  # the numbers of images that there are
     is_any = rows.count > 0
-    found = is_any.reshape(1, 1).chosen(given, nothing)
+    result = is_any.reshape(1, 1).chosen(table_rows, nothing)
     count = is_any.chosen(rows.count, images)
-    return counted_tops(build, layer, count, [found.reshape(1, 1, least, 7).value], axis=2)
+    return counted_tops(build, layer, count, [result.reshape(1, 1, least, 7).value], axis=2)

@@ -44,11 +44,11 @@ class Suppression:
 
     def thresholds(self, count: int) -> Array:
         """The threshold after 0 to ``count`` - 1 boxes were kept."""
-        found = [np.float32(self.threshold)]
-        while len(found) < count:
-            shrinks = self.eta < 1 and found[-1] > 0.5
-            found.append(found[-1] * np.float32(self.eta) if shrinks else found[-1])
-        return np.array(found, np.float32)
+        thresholds = [np.float32(self.threshold)]
+        while len(thresholds) < count:
+            shrinks = self.eta < 1 and thresholds[-1] > 0.5
+            thresholds.append(thresholds[-1] * np.float32(self.eta) if shrinks else thresholds[-1])
+        return np.array(thresholds, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +168,15 @@ def _fixed_point(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> E
     outside = [candidates, candidates, overlaps, is_earlier.cast(DType.FLOAT32)][: 3 if rule.eta == 1 else 4]
 
     inner = build.body()
-    kept, possible, given, *earlier = (
+    kept, possible, suppressing, *earlier = (
         Expression(inner, inner.body_input(hint, outer.shape))
         for hint, outer in zip(("kept", "candidates", "overlaps", "earlier"), outside, strict=False)
     )
     for before in earlier:  # the threshold shrinks with each box that is kept before
         table = Expression(inner, inner.constant(rule.thresholds(size), "thresholds"))
         threshold = gathered(table, _product(kept, before).cast(DType.INT32))
-        given = rule.suppresses(given, threshold).cast(DType.FLOAT32) * before
-    now = (_product(kept, given) > 0).chosen(0, possible)
+        suppressing = rule.suppresses(suppressing, threshold).cast(DType.FLOAT32) * before
+    now = (_product(kept, suppressing) > 0).chosen(0, possible)
     changes = (~now.equals(kept)).cast(DType.FLOAT32).largest(0, 1, 2)
     loop = While(inner.graph("round", [now.value, (changes > 0).reshape().value]))
     result = Expression(build, build.add(loop, *(outer.value for outer in outside), hint="kept"))
@@ -203,19 +203,21 @@ def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) 
 
     inner = build.body()
     names = (*states, "scores", *(f"box_{part}" for part in range(4)))
-    count, overlap, index, score, given, *parts = (
+    count, overlap, index, score, open_scores, *parts = (
         Expression(inner, inner.body_input(hint, outer.shape, outer.value.dtype))
         for hint, outer in zip(names, outside, strict=True)
     )
     all_boxes = Boxes(*parts)
     threshold = gathered(Expression(inner, inner.constant(rule.thresholds(most + 1), "thresholds")), count)
-    best, place = top(rule.suppresses(overlap, threshold).chosen(LOWEST, given), 1, rule.first_of_equals)
-    is_found = (best > LOWEST) & (count < most)
+    best, place = top(
+        rule.suppresses(overlap, threshold).chosen(LOWEST, open_scores), 1, rule.first_of_equals
+    )
+    is_valid = (best > LOWEST) & (count < most)
     mine = rule.overlap(all_boxes.map(lambda part: picked(part, place)), all_boxes)
     is_mine = numbers(inner, size).equals(place)
-    is_next = numbers(inner, most).equals(count) & is_found
-    number = count + is_found.cast(DType.INT32)
-    goes_on = (is_found & (number < most)).cast(DType.FLOAT32).largest(0, 1) > 0
+    is_next = numbers(inner, most).equals(count) & is_valid
+    number = count + is_valid.cast(DType.INT32)
+    goes_on = (is_valid & (number < most)).cast(DType.FLOAT32).largest(0, 1) > 0
     results = [
         number,
         is_mine.chosen(_TAKEN, overlap.at_least(mine)),
@@ -224,14 +226,14 @@ def _one_by_one(scores: Expression, boxes: Boxes, rule: Suppression, most: int) 
     ]
     loop = While(inner.graph("round", [*(result.value for result in results), goes_on.reshape().value]))
     _, _, places, values = build.add_all(loop, *(outer.value for outer in outside), hint="kept")
-    found = Expression(build, values)
-    return KeptBoxes(Expression(build, places), found, found > LOWEST)
+    candidates = Expression(build, values)
+    return KeptBoxes(Expression(build, places), candidates, candidates > LOWEST)
 
 
 def _filled(build: Builder, shape: tuple[Size, Size], number: np.generic, hint: str) -> Value:
     """A constant of this shape that repeats one number, or a Tile of one where a size varies."""
-    known = tuple(dim if isinstance(dim, int) else 1 for dim in shape)
-    return build.broadcast(build.constant(np.full(known, number), hint), shape, hint)
+    sizes = tuple(dim if isinstance(dim, int) else 1 for dim in shape)
+    return build.broadcast(build.constant(np.full(sizes, number), hint), shape, hint)
 
 
 def numbers(build: Builder, count: Size) -> Expression:

@@ -50,18 +50,18 @@ def activation_named(text: str, field: str) -> Op:
 
 def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
     names = [item.name for item in fields(kind)]
-    given: dict[str, float] = {}
+    arguments: dict[str, float] = {}
     for place, part in enumerate(filter(None, map(str.strip, numbers.split(",")))):
         name, equals, number = part.rpartition("=")
         key = name.strip() if equals else names[place] if place < len(names) else ""
-        if key not in names or key in given or not _is_number(number):
+        if key not in names or key in arguments or not _is_number(number):
             raise NetError(
                 f'{field} is "{text}", expected {_expected(kind)}',
                 fix=f'write {field}: "{_example(kind)}"',
             )
-        given[key] = float(number)
+        arguments[key] = float(number)
     try:
-        return kind(**given)
+        return kind(**arguments)
     except TypeError:
         raise NetError(
             f'{field} is "{text}", expected {_expected(kind)}',
@@ -77,7 +77,7 @@ def _is_number(text: str) -> bool:
 
 
 def _name(kind: type[Op]) -> str:
-    return next(known for known, candidate in _KINDS.items() if candidate is kind)
+    return next(name for name, candidate in _KINDS.items() if candidate is kind)
 
 
 def _example(kind: type[Op]) -> str:
@@ -94,7 +94,7 @@ def _expected(kind: type[Op]) -> str:
 
 
 def _offered(name: str) -> str:
-    known = {_squashed(kind): kind for kind in (*_KINDS, "ReLU6")}
-    close = [known[match] for match in difflib.get_close_matches(_squashed(name), known)]
-    names = close or sorted(known.values())
+    kinds = {_squashed(kind): kind for kind in (*_KINDS, "ReLU6")}
+    close = [kinds[match] for match in difflib.get_close_matches(_squashed(name), kinds)]
+    names = close or sorted(kinds.values())
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -84,17 +84,17 @@ class RecurrentBottoms:
             fix=self._fix(index, value.shape, shape),
         )
 
-    def _fix(self, index: int, found: tuple[Dim, ...], expected: tuple[Dim, ...]) -> str:
-        if not any(isinstance(dim, str) for dim in (*found, *expected)):
+    def _fix(self, index: int, actual: tuple[Dim, ...], expected: tuple[Dim, ...]) -> str:
+        if not any(isinstance(dim, str) for dim in (*actual, *expected)):
             dims = " ".join(f"dim: {dim}" for dim in expected)
-            stated = Option("shapes", {self.layer.bottom_blob(index): expected})
+            shape_option = Option("shapes", {self.layer.bottom_blob(index): expected})
             return Worded(
-                "give it the shape {} in the file; or, if it is an input, {}", f"{{ {dims} }}", stated
+                "give it the shape {} in the file; or, if it is an input, {}", f"{{ {dims} }}", shape_option
             )
         fix = Worded(
             "give both bottoms the same sizes, in {} or in a Reshape before this layer", Option("shapes")
         )
-        if index != 1 or any(isinstance(dim, str) for dim in found):
+        if index != 1 or any(isinstance(dim, str) for dim in actual):
             return fix
         whole = Option("cont", "drop"), Option("state", "zero")
         return Worded("{}; or, if each call holds whole sequences, convert with {} and {}", fix, *whole)

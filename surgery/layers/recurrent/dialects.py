@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, layer_rule
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
@@ -46,7 +46,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     stack = Stack([[_read(StoredBlobs(build, layer), hidden, inputs)]])
     states = LayerStates(build, stack, sequence, always_zero=clip is None)
     read = StackInputs(sequence, None if build.options.cont == "drop" else cont)
-    ran = run_stack(build, stack, read, states.given)
+    ran = run_stack(build, stack, read, states.initial)
     states.leave(ran.states)
     shape = (*x.shape[:2], hidden) if len(x.shape) == 3 else (x.shape[0], hidden)
     return [build.reshape(ran.top, shape)]
@@ -143,7 +143,7 @@ _GATES = ("input", "input_gate", "forget_gate", "output_gate")
 
 
 def _gate(build: LayerBuilder, layer: Layer, cells: int, size: int, name: str) -> Array:
-    filler = stated(layer.param, f"{name}_weight_filler")
+    filler = field_if_set(layer.param, f"{name}_weight_filler")
     blob = build.parameter(layer, (1, cells, 1, size), f"{name} weights", filler=filler)
     return blob.array.reshape(cells, size)
 

@@ -29,10 +29,10 @@ def fitted_indicator(build: LayerBuilder, cont: Value | None, shape: Shape) -> V
     if cont is None or node is None or node.origin.type != "ContinuationIndicator" or cont.shape == shape:
         return cont
     pairs = list(zip(cont.shape, shape, strict=False))
-    if len(shape) < 2 or not all(stated == wanted or stated == _usual(wanted) for stated, wanted in pairs):
+    if len(shape) < 2 or not all(size == expected or size == _usual(expected) for size, expected in pairs):
         return cont
-    told = [f"{stated} is {wanted}" for stated, wanted in pairs if stated != wanted]
-    build.warn(f'"{cont.name}" states usual sizes, which vary: {" and ".join(told)}')
+    differences = [f"{size} is {expected}" for size, expected in pairs if size != expected]
+    build.warn(f'"{cont.name}" states usual sizes, which vary: {" and ".join(differences)}')
     steps, streams = map(computable, shape)
     return indicator(build, steps, streams)
 

@@ -106,16 +106,16 @@ OF_ANY_STACK = frozenset(
 """Fields for the structure of layers, whatever their cell."""
 
 
-def check_options(layer: Layer, known: Collection[str]) -> None:
+def check_options(layer: Layer, names: Collection[str]) -> None:
     """Refuse fields of ours that the layer's type does not support, that lack another field, or exclude it."""
     param = layer.param
     for field, _ in param.ListFields():
         if field.number < OURS:
             continue
-        if field.name not in known:
+        if field.name not in names:
             raise NetError(
                 f"states {field.name}, which does not apply to layers of this type",
-                fix=f"remove it; the supported fields are {', '.join(sorted(known))}",
+                fix=f"remove it; the supported fields are {', '.join(sorted(names))}",
             )
         _check(param, field.name, OPTIONS[field.name])
 

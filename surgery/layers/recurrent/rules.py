@@ -99,7 +99,9 @@ def recurrent(
     stack = _stack(StoredBlobs(build, layer), recurrent_type, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack, x, bottoms.initial)
-    ran = run_stack(build, stack, bottoms.stack_inputs(build, limit(param, "input_clip")), layer_states.given)
+    ran = run_stack(
+        build, stack, bottoms.stack_inputs(build, limit(param, "input_clip")), layer_states.initial
+    )
     return [ran.top, *layer_states.leave(ran.states)]
 
 

@@ -35,7 +35,7 @@ class LayerStates:
         self.build, self.x, self.streams = build, x, x.shape[1]
         self.names, self.is_exposed = list(stack.state_sizes), bool(exposed)
         self.fixed_to = "zero" if always_zero else build.options.state
-        self.given = [[value] for value in exposed] or [
+        self.initial = [[value] for value in exposed] or [
             self._inputs(name, packed_shapes(sizes, self.streams))
             for name, sizes in stack.state_sizes.items()
         ]
@@ -44,13 +44,13 @@ class LayerStates:
         """Output the states after the last step: as tops with expose_hidden, otherwise through bindings."""
         if self.is_exposed:
             tops = [top for (top,) in last]
-            for (before,), top in zip(self.given, tops, strict=True):
+            for (before,), top in zip(self.initial, tops, strict=True):
                 self.build.expose_state(before, top)
             return tops
         if self.fixed_to == "bind":
-            for name, given, after in zip(self.names, self.given, last, strict=True):
-                for place, (before, top) in enumerate(zip(given, after, strict=True)):
-                    self.build.state(self._name(name, "T", place, len(given)), before, top)
+            for name, initial, after in zip(self.names, self.initial, last, strict=True):
+                for place, (before, top) in enumerate(zip(initial, after, strict=True)):
+                    self.build.state(self._name(name, "T", place, len(initial)), before, top)
         return []
 
     def _inputs(self, name: str, shapes: Sequence[Shape]) -> list[Value]:
@@ -88,12 +88,12 @@ class LayerStates:
                 because=Worded("{} with arrays takes every state from them", Option("state")),
                 fix=f"add an array of shape {shape} under this name",
             )
-        stated = shape_in(arrays, name)
-        found = (1, *stated) if directions == 1 and len(stated) == 2 else stated
-        if found not in (shape, (directions, 1, size)):
+        dims = shape_in(arrays, name)
+        stored_shape = (1, *dims) if directions == 1 and len(dims) == 2 else dims
+        if stored_shape not in (shape, (directions, 1, size)):
             raise NetError(
-                f'the initial state "{name}" has the shape {stated}, expected {shape}',
+                f'the initial state "{name}" has the shape {dims}, expected {shape}',
                 because=None if isinstance(self.streams, int) else f"{self.streams} may vary",
                 fix=f"give it the shape {(directions, 1, size)}, for all streams",
             )
-        return np.ascontiguousarray(arrays[name], np.float32).reshape(found)
+        return np.ascontiguousarray(arrays[name], np.float32).reshape(stored_shape)

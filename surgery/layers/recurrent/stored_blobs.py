@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.layer_builder import LayerBuilder, stated
+from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set
 from prototrt.surgery.ir import Dim, Value
 from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.recurrent.stacks import InputWeights
@@ -25,12 +25,12 @@ class StoredBlobs:
     def weights(self, shape: tuple[Dim, ...], what: str) -> Value:
         """The next stored blob, as a matrix."""
         self._next += 1
-        return self.build.parameter(self.layer, shape, what, filler=stated(self.param, "weight_filler"))
+        return self.build.parameter(self.layer, shape, what, filler=field_if_set(self.param, "weight_filler"))
 
     def bias(self, shape: tuple[Dim, ...], what: str) -> Value:
         """The next stored blob, as a bias."""
         self._next += 1
-        filler = stated(self.param, "bias_filler")
+        filler = field_if_set(self.param, "bias_filler")
         return self.build.parameter(self.layer, shape, what, filler=filler, kind="bias")
 
     def inputs(self, rows: int, inputs: int, statics: Sequence[int], names: Sequence[str]) -> InputWeights:

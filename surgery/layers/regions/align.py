@@ -30,11 +30,11 @@ def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[
     Source: zhaoweicai/mscnn ``src/caffe/layers/roi_align_layer.cpp``; makefile/frcnn
     ``src/caffe/FRCNN/roi_align/roi_align_layer.cpp``.
     """
-    found = read_rois(build, layer, x, rois).padded(float(layer.param.pad_ratio))
+    regions = read_rois(build, layer, x, rois).padded(float(layer.param.pad_ratio))
     size = pooled_size(layer)
-    is_told = any(layer.param.HasField(name) for name in ("bi_type", "is_multi_interpolate"))
-    fork = "makefile" if is_told else which_fork(build, layer, "cascade-rcnn")
-    points = (_middles if fork == "makefile" else _corners)(build, layer, x, found, size)
+    has_fork_field = any(layer.param.HasField(name) for name in ("bi_type", "is_multi_interpolate"))
+    fork = "makefile" if has_fork_field else which_fork(build, layer, "cascade-rcnn")
+    points = (_middles if fork == "makefile" else _corners)(build, layer, x, regions, size)
     return [points.transpose(0, 3, 1, 2).value]
 
 

@@ -24,13 +24,13 @@ def roi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     Bottoms: (N, C, H, W), rois (R, 5). Tops: (R, C, pooled_h, pooled_w).
     Source: rbgirshick/caffe-fast-rcnn and zhaoweicai/mscnn ``src/caffe/layers/roi_pooling_layer.cpp``.
     """
-    found = read_rois(build, layer, x, rois)
+    regions = read_rois(build, layer, x, rois)
     size, param = pooled_size(layer), layer.param
-    wide = found.padded(float(param.pad_ratio))
+    wide = regions.padded(float(param.pad_ratio))
     scale = float(param.spatial_scale)
-    rows = _bins(build, wide.top * scale, wide.bottom * scale, size[0], found.height)
-    columns = _bins(build, wide.left * scale, wide.right * scale, size[1], found.width)
-    largest = _largest(_Maxima.of(build, x), found, rows, columns)
+    rows = _bins(build, wide.top * scale, wide.bottom * scale, size[0], regions.height)
+    columns = _bins(build, wide.left * scale, wide.right * scale, size[1], regions.width)
+    largest = _largest(_Maxima.of(build, x), regions, rows, columns)
     is_empty = rows.along(rows.is_empty, 1, 4) | columns.along(columns.is_empty, 2, 4)
     return [is_empty.chosen(0, largest).transpose(0, 3, 1, 2).value]
 
@@ -104,15 +104,15 @@ class _Maxima:
 
 def _doubled(build: LayerBuilder, x: Value, axis: int) -> list[Value]:
     """The largest elements of all windows of 1, 2, 4, ... elements along an axis of x (N, C, H, W)."""
-    found, size = [x], computable(x.shape[axis])
+    tables, size = [x], computable(x.shape[axis])
     for level in range(range_of(size).max.bit_length() - 1):
         # A window over 2^level + 1 of the windows before is one of twice as many elements.
         reach = (1 << level) + 1
         window = (reach, 1) if axis == 2 else (1, reach)
         over_end = 0 if isinstance(size, int) else 1 << level
         after = (over_end, 0) if axis == 2 else (0, over_end)
-        found.append(build.add(MaxPool(window, (1, 1), (0, 0), after), found[-1], hint="maxima"))
-    return found
+        tables.append(build.add(MaxPool(window, (1, 1), (0, 0), after), tables[-1], hint="maxima"))
+    return tables
 
 
 def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Expression:
@@ -129,11 +129,11 @@ def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Expres
 
 def _tables(build: LayerBuilder, starts: list[Size], widths: list[Size]) -> tuple[Expression, Expression]:
     """Both as tables, int32. Where sizes vary, each kind of windows has as many of them."""
-    known_starts, known_widths = (
+    fixed_starts, fixed_widths = (
         [size for size in sizes if isinstance(size, int)] for sizes in (starts, widths)
     )
-    if len(known_starts) == len(starts) and len(known_widths) == len(widths):
-        return _constant(build, known_starts), _constant(build, known_widths)
+    if len(fixed_starts) == len(starts) and len(fixed_widths) == len(widths):
+        return _constant(build, fixed_starts), _constant(build, fixed_widths)
     step = starts[1] if len(starts) > 1 else 0
     width = build.counted_numbers(1, "table", first=widths[0])
     return (

@@ -28,14 +28,14 @@ def psroi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> l
     Source: daijifeng001/caffe-rfcn ``src/caffe/layers/psroi_pooling_layer.cu``, makefile/frcnn
     ``src/caffe/RFCN/psroi_pooling_layer.cpp``.
     """
-    found, group, scale = _read(build, layer, x, rois)
-    ends = (rounded(found.top), rounded(found.bottom)), (rounded(found.left), rounded(found.right))
-    sizes = found.height, found.width
+    regions, group, scale = _read(build, layer, x, rois)
+    ends = (rounded(regions.top), rounded(regions.bottom)), (rounded(regions.left), rounded(regions.right))
+    sizes = regions.height, regions.width
     down, across = (
         _mean_weights(build, start * scale, (end + 1) * scale, group, size)
         for (start, end), size in zip(ends, sizes, strict=True)
     )
-    return [_weighted(build, x, found, down, across, group).value]
+    return [_weighted(build, x, regions, down, across, group).value]
 
 
 @layer_rule("PSROIAlign")
@@ -54,15 +54,19 @@ def psroi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
             f"sample_num is {count}, expected at least 1", fix="set sample_num in psroi_align_param"
         )
     refuse_large("sample_num", count, _MOST_SAMPLES)
-    found, group, scale = _read(build, layer, x, rois)
-    down = _point_weights(build, found.top * scale, (found.bottom + 1) * scale, group, found.height, count)
-    across = _point_weights(build, found.left * scale, (found.right + 1) * scale, group, found.width, count)
-    return [_weighted(build, x, found, down, across, group).value]
+    regions, group, scale = _read(build, layer, x, rois)
+    down = _point_weights(
+        build, regions.top * scale, (regions.bottom + 1) * scale, group, regions.height, count
+    )
+    across = _point_weights(
+        build, regions.left * scale, (regions.right + 1) * scale, group, regions.width, count
+    )
+    return [_weighted(build, x, regions, down, across, group).value]
 
 
 def _read(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> tuple[Rois, int, float]:
     """The rois, ``group_size`` and ``spatial_scale``; the channels of the first bottom fit the fields."""
-    found = read_rois(build, layer, x, rois)
+    regions = read_rois(build, layer, x, rois)
     param = layer.param
     group, dim = int(param.group_size), int(param.output_dim)
     if min(group, dim) < 1:
@@ -74,7 +78,7 @@ def _read(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> tuple[Roi
         because = f"output_dim is {dim} and group_size {group}"
         fix = "use another output_dim or group_size, or a Convolution before it with as many outputs"
         raise misfit(layer, 0, x, f"{dim * group**2} channels", because, fix)
-    return found, group, float(param.spatial_scale)
+    return regions, group, float(param.spatial_scale)
 
 
 def _edges(
@@ -138,9 +142,9 @@ def _weighted(
         own = sums.reshape(group, count, inner).transpose(1, 0, 2)
     else:  # of what was summed over every image, each roi reads its own
         rois_in_images = sums.transpose(0, 2, 1, 3)
-        known = computable(count, "the rois")
-        table = rois_in_images.reshape(rois.images * known, group, inner)
-        places = counted_from(build, 0, known, 1, 0).cast(DType.INT32)
-        own = table.gathered(rois.origins(known).reshape(known) + places)
+        number = computable(count, "the rois")
+        table = rois_in_images.reshape(rois.images * number, group, inner)
+        places = counted_from(build, 0, number, 1, 0).cast(DType.INT32)
+        own = table.gathered(rois.origins(number).reshape(number) + places)
     cells = own.reshape(count, group, dim, group, rois.height) * down.reshape(count, 1, 1, group, rois.height)
     return cells.sum(4).reshape(count, group, dim, group).transpose(0, 2, 3, 1)

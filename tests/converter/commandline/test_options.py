@@ -10,7 +10,7 @@ import click
 import pytest
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.options import Options, stated_fields
+from prototrt.caffe_proto.common.options import Options, option_fields
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.batch.keys import FIELDS, GROUPS, option_of, option_value
 from prototrt.converter.batch.tree import Place
@@ -28,7 +28,7 @@ def declared() -> dict[str, click.Parameter]:
 
 @pytest.mark.parametrize("kind", GROUPS, ids=lambda kind: kind.__name__)
 def test_every_option_can_be_given_to_a_command(kind: type[Options]) -> None:
-    assert [each.name for each in stated_fields(kind) if each.name not in declared()] == []
+    assert [each.name for each in option_fields(kind) if each.name not in declared()] == []
 
 
 @pytest.mark.parametrize("kind", GROUPS, ids=lambda kind: kind.__name__)
@@ -38,7 +38,7 @@ def test_without_options_a_command_takes_the_defaults(kind: type[Options]) -> No
         **verify.make_context("verify", ["net.prototxt"]).params,
         "verify": False,  # of convert
     }
-    assert kind(**{each.name: taken[each.name] for each in stated_fields(kind)}) == kind()
+    assert kind(**{each.name: taken[each.name] for each in option_fields(kind)}) == kind()
 
 
 def test_every_option_is_a_key_of_a_list_as_it_is_spelled() -> None:
@@ -71,7 +71,7 @@ def test_a_list_can_hold_every_option(name: str) -> None:
 
 
 def test_an_option_has_one_meaning() -> None:
-    names = [each.name for kind in GROUPS for each in stated_fields(kind)]
+    names = [each.name for kind in GROUPS for each in option_fields(kind)]
     assert {name for name in names if names.count(name) > 1} == {"tile"}, "rewrite and build read it both"
     assert "weights" in {each.name for each in fields(LoadOptions)}
 

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.caffe_proto.schema import is_known
+from prototrt.caffe_proto.schema import is_layer_type
 from prototrt.surgery.building.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.ir.registry import Registry
@@ -94,7 +94,7 @@ def test_warnings(message: Message) -> None:
 
 def test_every_type_with_a_rule_is_known() -> None:
     """A layer of an unknown type that reads nothing is taken for one that brings data."""
-    assert [kind for kind in layer_rule.rules if not is_known(kind)] == []
+    assert [kind for kind in layer_rule.rules if not is_layer_type(kind)] == []
 
 
 @pytest.mark.parametrize(

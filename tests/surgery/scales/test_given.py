@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import quantizable
-from prototrt.surgery.scales.given import GivenScales, given_scales
+from prototrt.surgery.scales.given import ScalesForNames, scales_of_options
 from prototrt.surgery.scales.scales_file import Scales, ValueScale
 from prototrt.surgery.scales.tensor_names import tensors_by_value, values_by_tensor
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
@@ -41,10 +41,10 @@ def model(tmp_path: Path) -> prototrt.Model:
     return loaded(tmp_path, NET)
 
 
-def given(model: prototrt.Model, folder: Path, text: str) -> GivenScales:
+def given(model: prototrt.Model, folder: Path, text: str) -> ScalesForNames:
     path = folder / "cache"
     path.write_text(text)
-    return given_scales(model, None, str(path), [])
+    return scales_of_options(model, None, str(path), [])
 
 
 def test_tensors_are_called_as_tensorrts_parser_called_them(model: prototrt.Model) -> None:
@@ -141,7 +141,7 @@ def test_our_file_also_names_values_that_are_no_blobs(tmp_path: Path) -> None:
     names = names_in(quantizable(model))
     inside = next(name for name in names if name.endswith("_recurrent_product"))
     file = write(tmp_path, Scales({inside: ValueScale(0.5), "pool1": ValueScale(1.0)}))
-    assert given_scales(model, file, None, names).scales == {inside: 0.5, "pool1": 1}
+    assert scales_of_options(model, file, None, names).scales == {inside: 0.5, "pool1": 1}
 
 
 def test_scales_of_other_weights(tmp_path: Path) -> None:
@@ -149,21 +149,21 @@ def test_scales_of_other_weights(tmp_path: Path) -> None:
     other = {"weights": {"file": "other.caffemodel", "sha256": "0123456789abcdef"}}
     file = write(tmp_path, Scales({"pool1": ValueScale(1.0)}, sources=other))
     actual = model.weights.sha256
-    assert failure(lambda: given_scales(model, file, None, [])) == (
+    assert failure(lambda: scales_of_options(model, file, None, [])) == (
         f"{file}: is for another model\n"
         f"  because it was made with other.caffemodel, whose SHA-256 is 01234567..., but that of {WEIGHTS} is"
         f" {str(actual)[:8]}...\n"
         "  fix: calibrate this model, and give the new file with scales"
     )
     same = {"weights": {"file": "renamed.caffemodel", "sha256": actual}}
-    assert given_scales(
+    assert scales_of_options(
         model, write(tmp_path, Scales({"pool1": ValueScale(1.0)}, sources=same)), None, []
     ).scales
 
 
 def test_scales_without_a_hash_are_taken_by_their_names(tmp_path: Path) -> None:
     model = loaded(tmp_path, NET)
-    assert given_scales(model, write(tmp_path, Scales({"c": ValueScale(0.25)})), None, []).scales == {
+    assert scales_of_options(model, write(tmp_path, Scales({"c": ValueScale(0.25)})), None, []).scales == {
         "c": 0.25
     }
 
@@ -176,5 +176,5 @@ def test_two_sources_of_scales() -> None:
 
 def test_a_scale_keeps_its_bits_on_the_way_through_a_range() -> None:
     scales = np.random.default_rng(0).uniform(0, 1, 1000).astype(np.float32)
-    ranges = GivenScales({str(number): float(scale) for number, scale in enumerate(scales)}, "").ranges
+    ranges = ScalesForNames({str(number): float(scale) for number, scale in enumerate(scales)}, "").ranges
     np.testing.assert_array_equal(np.array([limit / 127 for limit in ranges.values()], np.float32), scales)
