@@ -80,7 +80,7 @@ def _fields_of_the_page(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     file.message_type.add(name=message).field.add(name=name, number=1, type=2, label=1, default_value=default)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    cached = schema.message_class, schema.parameter_fields
+    cached = schema.message_class, schema.parameter_fields, schema._fields_without_underscores
     monkeypatch.setattr(schema, "_pool", lambda: pool)
     for function in cached:
         function.cache_clear()
