@@ -10,3 +10,10 @@ DOC = GOLDENS.parents[1] / "docs" / "caffe2.md"
 
 def test_the_table_of_operators() -> None:
     assert DOC.read_text().endswith(f"\n\n{markdown_table(supported_operators(), 'operator')}\n")
+
+
+def test_what_an_operator_becomes_is_a_whole_sentence() -> None:
+    """Also where the docstring of its rule has it in several lines."""
+    becomes = {row.type: row.becomes for row in supported_operators()}
+    assert becomes["ResizeNearest"].endswith("Reshape, Tile where the scales are whole numbers")
+    assert becomes["Sqr"] == "Multiply"

@@ -1,18 +1,55 @@
 """docs/design.md names the rooms that there are: every folder of code is in its table, and nothing else is.
 
+Each class and each module that it or the glossary names is there, once.
+
 Decisions have numbers of their own, and what names one finds it.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import Counter
 from configparser import ConfigParser
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 DECISIONS = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
 ROWS = [line for line in (ROOT / "docs" / "design.md").read_text().splitlines() if line.startswith("| `")]
 ROOMS = {room.rstrip("/") for row in ROWS for room in re.findall(r"`([\w/]+/)`", row.split("|")[1])}
+
+CODE = [
+    path
+    for room in ("caffe_proto", "surgery", "plugins", "converter")
+    for path in (ROOT / room).rglob("*.py")
+]
+# A layer type of Caffe, names of TensorRT, and of Python.
+FOREIGN = {"InnerProduct", "LSTM", "CONVOLUTION", "INetworkDefinition", "ITensor", "Literal"}
+
+
+def class_names() -> Counter[str]:
+    """How often each class, or a type for the words of an option, is defined."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in CODE]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+    words = [ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)]
+    return Counter(classes) + Counter(words)
+
+
+@pytest.mark.parametrize("page", ["design.md", "glossary.md"])
+def test_classes_and_modules_that_a_page_names_exist_once(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    definitions = class_names()
+    names = set(re.findall(r"`([A-Z][A-Za-z]+)`", text)) - FOREIGN
+    assert len(names) > 10
+    assert {name: definitions[name] for name in names if definitions[name] != 1} == {}
+    modules = set(re.findall(r"`([\w/]+\.py)`", text))
+    files = [
+        f"/{path.relative_to(ROOT)}" for path in [*CODE, ROOT / "cli.py", *(ROOT / "tests").rglob("*.py")]
+    ]
+    assert [name for name in sorted(modules) if not any(file.endswith(f"/{name}") for file in files)] == []
 
 
 def test_the_rooms_are_there() -> None:

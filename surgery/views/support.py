@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_named
+
+BECOMES = re.compile(r"^Becomes:(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ def markdown_table(rows: list[LayerSupport], what: str = "layer") -> str:
 
 
 def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:
-    """Read a rule's docstring: its first paragraph, and the line ``Becomes: ...``."""
-    paragraphs = (inspect.getdoc(rule) or "").replace("``", "`").split("\n\n")
-    lines = [line for paragraph in paragraphs for line in paragraph.splitlines()]
-    becomes = [line.removeprefix("Becomes:").strip() for line in lines if line.startswith("Becomes:")]
-    return LayerSupport(type_name, "".join(becomes[:1]).rstrip("."), " ".join(paragraphs[0].split()))
+    """Read a rule's docstring: its first paragraph, and the sentence ``Becomes: ...``, which may take several lines."""
+    text = (inspect.getdoc(rule) or "").replace("``", "`")
+    becomes = BECOMES.search(text)
+    notes = text.partition("\n\n")[0]
+    return LayerSupport(type_name, " ".join(becomes[1].split()) if becomes else "", " ".join(notes.split()))
