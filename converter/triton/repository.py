@@ -32,7 +32,7 @@ from prototrt.converter.triton.config import Labels, config_of, initial_file, ou
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
-from prototrt.converter.writing.publication import errors_of, publication, tidy
+from prototrt.converter.writing.publication import LOCK, errors_of, publication, tidy
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
@@ -85,6 +85,7 @@ def write_repository(
             (root / LABELS).write_text(labels[1], encoding="utf-8")
         _write_initial(root, served, asked.platform)
         tidy(version)  # of what writing the model could not remove
+        (version / LOCK).unlink(missing_ok=True)
     return replace(written, folder=folder)
 
 

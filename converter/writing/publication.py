@@ -36,7 +36,7 @@ _OLD, _NEW, _NOW, _LINK = "old", "new", "now", "link"
 that becomes a file's name next."""
 _MARK = "written-by-prototrt"
 """In the folder of a stage: an empty file, without which nothing in the folder is touched."""
-_LOCK = ".prototrt-lock"
+LOCK = ".prototrt-lock"
 """In a folder: the file that a process locks while it makes a stage, or lets files appear; it is removed then."""
 LOCK_TIMEOUT = "PROTOTRT_LOCK_TIMEOUT"
 _SILENT = 1.0  # seconds
@@ -307,7 +307,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     The lock is a file, and not the folder: whoever may read a folder can lock it, as ``flock FOLDER COMMAND`` does.
     """
     began, writers = time.monotonic(), stat.S_IMODE(os.stat(folder).st_mode) & 0o222
-    lock, has_logged = folder / _LOCK, False
+    lock, has_logged = folder / LOCK, False
     while True:
         try:
             with _locked(lock, writers | writers << 1) as descriptor:
