@@ -38,10 +38,10 @@ def test_convert_writes_onnx_by_the_suffix(tmp_path: Path) -> None:
     result = done("convert", DEPLOY, WEIGHTS, "-o", str(target), "--verify", "--cont", "drop", "--onnx-lstm")
     assert sorted(os.listdir(tmp_path)) == ["digits.onnx", "digits.onnx.json"]
     first, *_, verified, runs_on, last = result.stdout.splitlines()
-    assert first.endswith(" ONNX nodes")
+    assert first.endswith(" ONNX nodes, an operator for 2 of 2 recurrences")
     assert verified.startswith("verified onnx-lstm in 2 calls: off by at most ")
     assert runs_on == "runs on  any program that reads ONNX, opset 17: onnxruntime, TensorRT's trtexec"
-    assert last.startswith(f"{target}: 438.0 kB, ")
+    assert last.startswith(f"{target}: 438.5 kB, ")
     verification = json.loads((tmp_path / "digits.onnx.json").read_text())["verification"]
     assert verification["holds"]
     assert {"prob", "lstm1_h_T"} <= {item["blob"] for item in verification["comparisons"]}
@@ -170,8 +170,8 @@ def test_state_must_be_a_known_one(tmp_path: Path) -> None:
 def test_a_warning_of_the_log_reads_as_others(tmp_path: Path) -> None:
     result = done("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--onnx-lstm")
     assert result.stderr.splitlines() == [
-        f'warning: {DEPLOY}:{line}: layer "{layer}" (LSTM): stays a Scan: a cont, a static input, float16'
-        " or another cell does not fit ONNX's LSTM"
+        f'warning: {DEPLOY}:{line}: layer "{layer}" (LSTM): stays a Scan: cont resets its states, and'
+        " ONNX's operators have no reset: it fits with T = 1, or without cont"
         for layer, line in (("lstm1", 123), ("lstm2", 131))
     ]
 

@@ -39,9 +39,7 @@ def headings(text: str) -> list[str]:
 
 
 def test_backends_are_those_that_have_passes() -> None:
-    """A reader of the ONNX models for one program is chosen by its target."""
-    of_targets = [name for name in LOWERINGS if name.startswith("onnx-") and name != "onnx-lstm"]
-    assert [*READERS, *of_targets, "reference"] == [*LOWERINGS]
+    assert [*READERS, "reference"] == [*LOWERINGS]
 
 
 def test_dot_draws_what_a_backend_is_given(rewritten: Graph) -> None:
