@@ -14,8 +14,8 @@ PARTS = {
     "rewrite": ("prototrt.surgery.pipeline", "rewrite"),
     "TensorRT's import": ("prototrt.converter.tensorrt.builder", "find_backend"),
     "lower": ("prototrt.converter.tensorrt.builder", "network_of"),
-    "builder": ("prototrt.converter.tensorrt.builder._Job", "stream"),
-    "facts": ("prototrt.converter.tensorrt.builder._Job", "facts"),
+    "builder": ("prototrt.converter.tensorrt.builder._PlanBuild", "stream"),
+    "facts": ("prototrt.converter.tensorrt.builder._PlanBuild", "facts"),
     "write": ("prototrt.converter.writing.files.HashedStream", "_wait"),
 }
 
