@@ -187,7 +187,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[samples]'
+	$(BIN)/pip install --quiet --editable '.[onnx,samples]'
 	touch $@
 
 # A tool that reads sources finds the package under its name; a source distribution has no links.

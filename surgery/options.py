@@ -149,7 +149,8 @@ class RewriteOptions(Options):
             )
             fix = Worded("use {} or {}", Option("state", "bind"), Option("state", "zero"))
             raise OptionsError(problem, fix=fix)
-        if self.max_memory is not None and not bytes_from_text(self.max_memory):
+        size = self.max_memory
+        if size is not None and not (isinstance(size, str) and bytes_from_text(size)):
             raise OptionsError(
                 Worded("{} is {}, expected a size", Option("max_memory"), repr(self.max_memory)),
                 fix=Worded("write it as in {}", Option("max_memory", "4GB")),

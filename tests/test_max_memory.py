@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,8 +84,8 @@ def test_the_default_is_a_share_of_the_machine(tmp_path: Path, monkeypatch: pyte
     assert prototrt.rewrite(prototrt.load(path)).outputs
 
 
-@pytest.mark.parametrize("size", ["much", "0", "-1GB", ""])
-def test_what_is_no_size(size: str) -> None:
+@pytest.mark.parametrize("size", ["much", "0", "-1GB", "", 600_000_000])
+def test_what_is_no_size(size: Any) -> None:
     with pytest.raises(OptionsError) as raised:
         RewriteOptions(max_memory=size)
     assert str(raised.value) == (

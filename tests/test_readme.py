@@ -47,6 +47,17 @@ def test_commands_print_what_is_shown(command: str, output: str) -> None:
     assert without_measures(result.output) == without_measures(output)
 
 
+def test_what_is_installed_can_run_what_is_shown() -> None:
+    """Both ways to install bring the extra for ONNX, since the first command writes an ONNX model."""
+    installed = {
+        "make": re.findall(r"--editable '\.\[(.*?)\]'", (ROOT / "Makefile").read_text())[-2:],
+        "pip": re.findall(r"^    pip install '\.\[(.*?)\]'$", README, re.MULTILINE),
+    }
+    assert any(".onnx" in command for command, _ in commands())
+    assert "onnx" in installed["pip"][0].split(",")
+    assert "onnx" in installed["make"][0].split(",")
+
+
 @pytest.mark.trt
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("code", blocks("python"))

@@ -114,6 +114,14 @@ def shortened(text: str, most: int = 160) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
+MOST_SHOWN = 60
+
+
+def excerpt(text: str) -> str:
+    """The text, or how it begins: a message must not repeat a file."""
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
 MOST_LISTED = 10
 
 

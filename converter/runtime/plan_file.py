@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import EngineError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, read_regular
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.companions.signing import Keys, TrustedKeys
@@ -62,9 +62,14 @@ def load_plan(
 
     A plan is a program: one without a manifest is refused unless ``trust``. If ``trust`` names public keys, one of them
     must have signed the manifest. ``version_of`` gives the version of a TensorRT that is here: the plan is not read
-    if another has built it. Raises ``EngineError`` and ``UnreadableFileError``.
+    if another has built it. Raises ``OptionsError``, ``EngineError`` and ``UnreadableFileError``.
     """
     file = os.fspath(path)
+    if trust is not False and not trust:
+        raise OptionsError(
+            Worded("{} is {}, expected True, False, or files of public keys", Option("trust"), repr(trust)),
+            fix=Worded("use {}", Option("trust", False)),
+        )
     trusted = None if isinstance(trust, bool) else TrustedKeys(trust)
     size = _size(file)
     if not Path(f"{file}.json").exists():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.options import Shapes
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded, excerpt
 from prototrt.surgery.ir import Graph, Range, Shape, Size, computable, range_of, size_from_text, symbols_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes
 from prototrt.surgery.ir.shapes import sizes as shown
@@ -109,7 +109,7 @@ def _size(blob: str, dim: int | str, ranges: Mapping[str, Range]) -> Size:
         size = size_from_text(text, ranges)
     except ValueError as error:
         raise OptionsError(
-            Worded('{} has the size "{}" of "{}": {}', Option("shapes"), dim, blob, str(error)),
+            Worded('{} has the size "{}" of "{}": {}', Option("shapes"), excerpt(dim), blob, error),
             fix=Worded("give each name a range, as in {}", Option("sizes", {"N": (1, 8, 64)})),
         ) from None
     if range_of(size).min < 1:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from prototrt.caffe_proto.common.wording import excerpt
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size
 
+_MOST_TOKENS, _DEEPEST = 1000, 100
+"""Of a text that a person or a manifest writes; deep nets have sizes of some hundred."""
 _TOKEN = re.compile(r"//|[-+*()]|[A-Za-z0-9_.]+")
 
 
 def size_from_text(text: str, symbols: Mapping[str, Range]) -> Size:
     """The size of a text such as ``(H+1)//2``. Raises ``ValueError`` if it is none, or names another symbol."""
     tokens = _TOKEN.findall(text)
+    shown = repr(excerpt(text))
+    if len(tokens) > _MOST_TOKENS:
+        raise ValueError(f"{shown} has {len(tokens)} parts, expected at most {_MOST_TOKENS}")
     reader = _SizeParser(tokens[::-1], symbols)
     try:
         size = reader.sum()
     except IndexError:
-        raise ValueError(f"{text!r} ends too early") from None
+        raise ValueError(f"{shown} ends too early") from None
     if reader.tokens or "".join(tokens) != text:
-        raise ValueError(f"{text!r} is not a size")
+        raise ValueError(f"{shown} is not a size")
     return size
 
 
@@ -27,7 +33,7 @@ class _SizeParser:
     """Reads sums of products, token by token, as Python reads them."""
 
     def __init__(self, tokens: list[str], symbols: Mapping[str, Range]) -> None:
-        self.tokens, self.symbols = tokens, symbols
+        self.tokens, self.symbols, self.depth = tokens, symbols, 0
 
     def sum(self) -> Size:
         size = self._product()
@@ -42,6 +48,14 @@ class _SizeParser:
         return size
 
     def _factor(self) -> Size:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ValueError(f"there are more than {_DEEPEST} brackets or signs within each other")
+        size = self._single()
+        self.depth -= 1
+        return size
+
+    def _single(self) -> Size:
         token = self.tokens.pop()
         if token == "-":
             return -self._factor()

@@ -243,6 +243,9 @@ def test_copies_know_their_ranges() -> None:
         ("H//N", "the divisor N is not a positive number"),
         ("H//0", "the divisor 0 is not a positive number"),
         ("H%2", "'H%2' is not a size"),
+        ("(" * 5000 + "H" + ")" * 5000, f"'{'(' * 60}...' has 10001 parts, expected at most 1000"),
+        ("(" * 400 + "H" + ")" * 400, "there are more than 100 brackets or signs within each other"),
+        ("-" * 400 + "H", "there are more than 100 brackets or signs within each other"),
     ],
 )
 def test_what_is_not_a_size(text: str, message: str) -> None:

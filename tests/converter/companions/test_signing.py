@@ -237,6 +237,15 @@ def test_without_cryptography(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert str(caught.value) == (f"signatures need the package cryptography\n  fix: {pip_install('signing')}")
 
 
+@pytest.mark.parametrize("trust", [None, (), []])
+def test_nothing_to_trust(folder: Path, trust: Any) -> None:
+    with pytest.raises(OptionsError) as refused:
+        load_plan(folder / "net.plan", trust=trust)
+    assert str(refused.value) == (
+        f"trust is {trust}, expected True, False, or files of public keys\n  fix: use trust=False"
+    )
+
+
 def test_keys_are_for_files_of_plans(folder: Path) -> None:
     with pytest.raises(ValueError, match="trust names keys, but only the file of a plan can be signed"):
         prototrt.Session(dynamic_graph(), on="engine", trust="mine.pub")
