@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
 from prototrt.caffe_proto.common.suggestions import close_names
-from prototrt.caffe_proto.schema import Message, is_repeated, message_class, required_fields
+from prototrt.caffe_proto.schema import Message, message_class, required_fields
+from prototrt.caffe_proto.text.fields import FieldDefinition, field_definition, value_of
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.fixes import explain_unknown, fix_of_value
 from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, plain_number, scalar_reader
@@ -23,7 +23,7 @@ from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 
 FieldPath = tuple[str, ...]
 """The names of the messages and of the field that lead to a value."""
-_ReadOne = Callable[[Message, "_FieldDefinition", Token, FieldPath], None]
+_ReadOne = Callable[[Message, "FieldDefinition", Token, FieldPath], None]
 
 _CLOSING = {"{": "}", "<": ">", "[": "]"}
 _ENGINE = "engine"
@@ -45,8 +45,6 @@ _WITHOUT_EFFECT = (
 DeepLab's ``strict_dim`` lets Caffe copy weights of another shape. The others choose the type that a layer
 of NVIDIA's fork computes in, which is an option here, and the algorithm of cuDNN or of Intel's library.
 """
-_OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
-"""Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""
 _LAYER_FIELDS = ("layer", "layers")
 _DEEPEST = 100
 """Blocks within each other. Those of Caffe's messages are five deep."""
@@ -65,24 +63,6 @@ class ParsedNet:
     fork_types: dict[int, str]  # of V1 layers, by their index in the field: words that Caffe's enum lacks
     newer: dict[int, Message]  # of V1 layers: LayerParameters with what only these have fields for
     findings: tuple[Finding, ...]  # mistakes that matter only if the message around them is needed
-
-
-@dataclass(frozen=True, slots=True)
-class _FieldDefinition:
-    """What the reader asks of a field. Descriptors are slow to answer, and nets repeat a few fields."""
-
-    descriptor: FieldDescriptor
-    name: str
-    is_repeated: bool
-    is_message: bool
-    is_string: bool
-
-    def store(self, message: Message, value: Scalar) -> None:
-        """Put a value into the field of a message; append it if the field is repeated."""
-        if self.is_repeated:
-            getattr(message, self.name).append(value)
-        else:
-            setattr(message, self.name, value)
 
 
 def parse_net(text: str, file: str, message: Message | None = None) -> ParsedNet:
@@ -123,10 +103,10 @@ class _Reader:
             name = self.tokens.take()
             if name.kind is not TokenKind.WORD:
                 raise self._broken(name, path, f"found {name}, expected the name of a field")
-            owner, definition = message, _field_definition(message.DESCRIPTOR, name.text)
+            owner, definition = message, field_definition(message.DESCRIPTOR, name.text)
             if definition is None:
                 owner = self._owner(message, name.text)
-                definition = _field_definition(owner.DESCRIPTOR, name.text)
+                definition = field_definition(owner.DESCRIPTOR, name.text)
             if definition is None:
                 self._read_unknown(name, message.DESCRIPTOR, path, opened)
             else:
@@ -142,10 +122,10 @@ class _Reader:
         descriptor = message.DESCRIPTOR
         while plain := self.tokens.plain_field(place):
             name, string, word = plain.groups()
-            definition = _field_definition(descriptor, name)
+            definition = field_definition(descriptor, name)
             if definition is None or (definition.name in seen and not definition.is_repeated):
                 break
-            value = string if definition.is_string else _value_of(definition.descriptor, word)
+            value = string if definition.is_string else value_of(definition.descriptor, word)
             if value is None:
                 break
             seen[definition.name] = place
@@ -195,7 +175,7 @@ class _Reader:
             )
         return False
 
-    def _find_second(self, definition: _FieldDefinition, name: Token, path: FieldPath, first: int) -> None:
+    def _find_second(self, definition: FieldDefinition, name: Token, path: FieldPath, first: int) -> None:
         self._find(
             name,
             path,
@@ -206,7 +186,7 @@ class _Reader:
         )
 
     def _read_defined(
-        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath
+        self, message: Message, definition: FieldDefinition, name: Token, path: FieldPath
     ) -> None:
         """Read one value; for a repeated field, it may be a list in brackets."""
         has_colon = self.tokens.take_if(":")
@@ -221,7 +201,7 @@ class _Reader:
             read(message, definition, name, path)
 
     def _read_list(
-        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath, read: _ReadOne
+        self, message: Message, definition: FieldDefinition, name: Token, path: FieldPath, read: _ReadOne
     ) -> None:
         if self.tokens.take_if("]"):
             return
@@ -237,7 +217,7 @@ class _Reader:
                 token = self.tokens.ahead
                 raise self._broken(token, path, f"found {token}, expected , or ] in the list")
 
-    def _plain_numbers(self, definition: _FieldDefinition) -> list[Scalar] | None:
+    def _plain_numbers(self, definition: FieldDefinition) -> list[Scalar] | None:
         """All values of a list, if they are plain numbers. To read them as tokens takes ten times as long."""
         begin = self.tokens.ahead.offset
         words = self.tokens.list_until(begin, "]")
@@ -257,7 +237,7 @@ class _Reader:
             self.lines.setdefault(path[0], []).append(self.tokens.line(token))
 
     def _read_message(
-        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath
+        self, message: Message, definition: FieldDefinition, name: Token, path: FieldPath
     ) -> None:
         opening = self.tokens.take()
         if opening.text not in ("{", "<"):
@@ -296,7 +276,7 @@ class _Reader:
                 )
 
     def _read_value(
-        self, message: Message, definition: _FieldDefinition, name: Token, path: FieldPath
+        self, message: Message, definition: FieldDefinition, name: Token, path: FieldPath
     ) -> None:
         token = self.tokens.ahead
         if token.kind is TokenKind.END or (token.kind is TokenKind.SIGN and token.text != "-"):
@@ -424,35 +404,3 @@ class _Reader:
         finding.family = UnreadableFileError
         finding.is_broken = True
         return BrokenTextError(finding)
-
-
-@lru_cache(maxsize=1024)
-def _field_definition(descriptor: Descriptor, name: str) -> _FieldDefinition | None:
-    """The field of that name in Caffe, or of the name that a fork gives it."""
-    field = descriptor.fields_by_name.get(_OTHER_NAMES.get((str(descriptor.name), name), name))
-    if field is None:
-        return None
-    return _FieldDefinition(
-        field,
-        field.name,
-        is_repeated(field),
-        is_message=field.message_type is not None,
-        is_string=field.type == FieldDescriptor.TYPE_STRING,
-    )
-
-
-@lru_cache(maxsize=4096)
-def _value_of(field: FieldDescriptor, word: str | None) -> Scalar | None:
-    """The value for which a word or a number stands; None if it does not suit the field. Nets repeat a few."""
-    if word is None or field.message_type is not None:
-        return None
-    if (number := plain_number(field, word)) is not None:
-        return number
-    if field.enum_type is not None and word not in field.enum_type.values_by_name:
-        return None
-    try:
-        tokens = Tokens(word, "")
-        value = scalar_reader(field)(tokens)
-    except (BadValueError, UnreadableFileError):
-        return None
-    return value if tokens.ahead.kind is TokenKind.END else None
