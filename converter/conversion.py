@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import prototrt
-from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.warned import silent
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import chosen_options, refuse_for
@@ -47,16 +49,34 @@ CHECKED_CALLS = 2
 _HEADER = Option("emit_header")
 
 
-def load_with_weights(file: str, options: LoadOptions) -> Model:
-    """The net with weights, which must be given or drawn at random. Raises ``ConversionError``."""
+def load_with_weights(file: str, options: LoadOptions, rewriting: RewriteOptions) -> Model:
+    """The net with weights, which must be given or drawn at random, unless no layer has any.
+
+    Raises ``ConversionError``.
+    """
     from prototrt.caffe_proto.caffe2.files import is_netdef
     from prototrt.caffe_proto.given_weights import refuse_no_source
     from prototrt.caffe_proto.recognition import read_prototxt
 
     if options.weights is None and not is_netdef(file):
         read_prototxt(file)  # a file that is no net is refused first: it may be the weights
-    refuse_no_source(file, options)
+    try:
+        refuse_no_source(file, options)
+    except OptionsError:
+        model = _loaded_without_parameters(file, options, rewriting)
+        if model is None:
+            raise
+        return model
     return prototrt.load(file, options=options)
+
+
+def _loaded_without_parameters(file: str, options: LoadOptions, rewriting: RewriteOptions) -> Model | None:
+    """The net, if it becomes a graph without weights, as only the rules of its layers know."""
+    with silent(), suppress(ConversionError):
+        model = prototrt.load(file, options=options)
+        prototrt.rewrite(model, options=rewriting)
+        return model
+    return None
 
 
 def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
@@ -261,7 +281,7 @@ def convert_files(
     began = time.perf_counter()
     product, rewriting = Product.of(options), options.part(RewriteOptions)
     refuse_foreign(Option("file"), product.file)
-    model = load_with_weights(file, options.part(LoadOptions))
+    model = load_with_weights(file, options.part(LoadOptions), rewriting)
     graph = listener(prototrt.rewrite(model, options=rewriting))
     truth = truth_of(model, rewriting) if product.converting.verify else None
     manifest = product.write(graph, options.progress, truth)

@@ -47,6 +47,20 @@ def test_convert_writes_onnx_by_the_suffix(tmp_path: Path) -> None:
     assert {"prob", "lstm1_h_T"} <= {item["blob"] for item in verification["comparisons"]}
 
 
+def test_a_net_without_parameters_needs_no_weights(tmp_path: Path) -> None:
+    """Also where the user states its shape; a layer with parameters still asks for them."""
+    net, target = tmp_path / "net.prototxt", str(tmp_path / "net.onnx")
+    net.write_text(
+        'layer { name: "i" type: "Input" top: "x" } layer { name: "r" type: "ReLU" bottom: "x" top: "y" }'
+    )
+    assert done("convert", str(net), "--shape", "x:2x3", "-o", target).stderr == ""
+    assert "PASS" in done("verify", str(net), "--shape", "x:2x3", "--on", "onnx").stdout
+    net.write_text(net.read_text().replace("ReLU", "PReLU"))
+    result = run("convert", str(net), "--shape", "x:2x3", "-o", target)
+    assert result.exit_code == 2
+    assert "the model has no weights" in result.stderr
+
+
 @pytest.mark.trt
 def test_convert_records_the_verification_of_an_engine(tmp_path: Path) -> None:
     done("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.plan"), "--verify")

@@ -43,9 +43,8 @@ def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     rewriting = options_of(RewriteOptions, entry.options)
     checking = options_of(VerifyOptions, entry.options)
     product = product_of(entry.target, entry.options)
-    model = load_with_weights(
-        entry.prototxt, options_of(LoadOptions, {**entry.options, "weights": entry.weights})
-    )
+    loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
+    model = load_with_weights(entry.prototxt, loading, rewriting)
     graph = prototrt.rewrite(model, options=rewriting).in_words_of(list_words)
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:

@@ -80,7 +80,7 @@ def scales_of(
     from prototrt.converter.commandline.progress import bar_of_parts
     from prototrt.converter.conversion import load_with_weights
 
-    net = load_with_weights(model, loading)
+    net = load_with_weights(model, loading, rewriting)
     if sources.scales is not None or sources.calibration_cache is not None:
         calibration = adopted(net, sources.scales, sources.calibration_cache, rewriting)
     else:

@@ -113,6 +113,6 @@ def triton(
     from prototrt.converter.conversion import load_with_weights
 
     began = time.perf_counter()
-    net = load_with_weights(model, loading)
+    net = load_with_weights(model, loading, rewriting)
     written = steps.triton(net, repository, serving, rewriting, building, report_graph)
     print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)

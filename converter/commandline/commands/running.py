@@ -149,7 +149,7 @@ def verify(
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.steps import verify
 
-    net = load_with_weights(model, loading)
+    net = load_with_weights(model, loading, rewriting)
     with bar_of_parts(verbosity().quiet) as progress:
         options = replace(verifying, rewriting=rewriting, progress=progress)
         verification = verify(net, options, report_graph)
@@ -198,7 +198,7 @@ def rewritten(model: str, loading: LoadOptions, rewriting: RewriteOptions) -> Gr
     """The graph of a net with weights; its warnings are printed."""
     from prototrt.converter.conversion import load_with_weights
 
-    return report_graph(prototrt.rewrite(load_with_weights(model, loading), options=rewriting))
+    return report_graph(prototrt.rewrite(load_with_weights(model, loading, rewriting), options=rewriting))
 
 
 def session_of(
