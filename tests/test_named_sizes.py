@@ -341,6 +341,21 @@ def test_rows_beside_ranges_without_names() -> None:
     )
 
 
+def test_what_varies_beside_names_of_the_user() -> None:
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(
+            case_called("net_lenet").load(),
+            dynamic=("batch",),
+            shapes={"data": ("B", 1, 28, 28)},
+            sizes={"B": (1, 2, 8)},
+        )
+    assert str(caught.value) == (
+        'dynamic=["batch"] finds no axis of its own\n'
+        '  because shapes names the sizes that vary of "data"\n'
+        "  fix: leave out dynamic, and give each name a range with sizes"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "dynamic", "message"),
     [

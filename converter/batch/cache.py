@@ -19,7 +19,7 @@ from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.batch.entry import OUTPUTS, Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
-from prototrt.converter.batch.keys import FILES, file_of
+from prototrt.converter.batch.keys import FILES, UPDATED_FILES, file_of
 from prototrt.converter.writing.publication import is_device, link_or_copy, publication
 from prototrt.converter.writing.side_files import SIDE_SUFFIXES, remove_leftover
 
@@ -80,7 +80,8 @@ class Cache:
         if any(map(is_device, entry.outputs.values())):
             return None
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
-        files |= {name: file_of(name, entry.options[name]) for name in FILES}
+        content = {*FILES} - {*UPDATED_FILES}
+        files |= {name: file_of(name, entry.options[name]) for name in content}
         try:
             hashes = {role: self._hashes.of(path) for role, path in files.items() if path is not None}
         except (OSError, UnreadableFileError):
@@ -97,7 +98,7 @@ class Cache:
             "options": {
                 name: value
                 for name, value in entry.options.items()
-                if name not in OUTPUTS and (name not in FILES or file_of(name, value) is None)
+                if name not in OUTPUTS and (name not in content or file_of(name, value) is None)
             },
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -75,6 +75,8 @@ FILES = (
     "timing_cache_file",
 )
 """Options that name files to read: relative to the YAML file, as prototxt and weights are."""
+UPDATED_FILES = ("timing_cache_file",)
+"""Those that a conversion also writes: what they hold changes the time that it takes, and not what is computed."""
 
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
 FIELDS: Mapping[str, Field[Any]] = {

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.wording import Option, Varying, Worded
+from prototrt.caffe_proto.common.wording import Option, Varying, Worded, listed
 from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
 from prototrt.surgery.ir.shapes import ranges as ranges_text
@@ -37,7 +37,7 @@ def with_dynamic_sizes(
     chosen_letters = {letter for word in options.dynamic for letter in _MEANT[word]}
     for word in options.dynamic:
         if not any({*_MEANT[word]}.intersection(letters) for letters in axes.values()):
-            raise _without_axis(word, shapes)
+            raise _beside_named(word, options) if _names_of_user(options) else _without_axis(word, shapes)
     others = {name: shape for name, shape in shapes.items() if name not in profile.names()}
     if rows:
         if len(others) < len(shapes):
@@ -137,6 +137,25 @@ def _without_axis(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
         fix = Worded("name the size that varies, as in {} {}", *shown)
     return OptionsError(
         Worded("{} is given, but no input has such an axis", Option("dynamic", [word])), fix=fix
+    )
+
+
+def _names_of_user(options: RewriteOptions) -> list[str]:
+    """The inputs some of whose sizes the user has named."""
+    return [
+        name for name, shape in (options.shapes or {}).items() if any(isinstance(dim, str) for dim in shape)
+    ]
+
+
+def _beside_named(word: str, options: RewriteOptions) -> OptionsError:
+    """The error for an axis that the user may have named already."""
+    names = _names_of_user(options)
+    return OptionsError(
+        Worded("{} finds no axis of its own", Option("dynamic", [word])),
+        because=Worded(
+            "{} names the sizes that vary of {}", Option("shapes"), listed([f'"{name}"' for name in names])
+        ),
+        fix=Worded("leave out {}, and give each name a range with {}", Option("dynamic"), Option("sizes")),
     )
 
 

@@ -93,6 +93,16 @@ def test_a_header_is_kept(cache: Cache, small: Entry, tmp_path: Path) -> None:
     assert cache.key(with_header(os.devnull)) is None
 
 
+def test_a_timing_cache_is_no_input(cache: Cache, small: Entry, tmp_path: Path) -> None:
+    """Each conversion writes it, and the first one finds none."""
+    file = tmp_path / "times"
+    timed = replace(small, options={**small.options, "timing_cache_file": str(file)})
+    key = cache.key(timed)
+    file.write_bytes(b"times")
+    assert key is not None
+    assert cache.key(timed) == key != cache.key(small)
+
+
 def test_nothing_is_found_at_first(cache: Cache, small: Entry) -> None:
     assert cache.fetch("0" * 64, small) is None
 
