@@ -259,8 +259,13 @@ class Converted:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should know of the net."""
-        return self.graph.warnings
+        """What a user should know of the net, and of its verification."""
+        return (*self.graph.warnings, *self.doubts)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Where the verification proves little."""
+        return tuple(self.manifest.get("verification", {}).get("warnings", ()))
 
     @property
     def files(self) -> list[str]:

@@ -61,6 +61,17 @@ def test_a_net_without_parameters_needs_no_weights(tmp_path: Path) -> None:
     assert "the model has no weights" in result.stderr
 
 
+def test_convert_says_that_a_verification_proves_little(tmp_path: Path) -> None:
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "i" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }'
+        'layer { name: "c" type: "Clip" bottom: "x" top: "y" clip_param { min: 5 max: 6 } }'
+    )
+    result = done("convert", str(net), "--verify", "-o", str(tmp_path / "net.onnx"))
+    assert result.stderr == 'warning: output "y" is 5 at each of 6 elements: agreement on it proves little\n'
+    assert "1 warning (above)" in result.stdout
+
+
 @pytest.mark.trt
 def test_convert_records_the_verification_of_an_engine(tmp_path: Path) -> None:
     done("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.plan"), "--verify")

@@ -61,6 +61,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
         BuildProgress(None if verbosity().quiet else terminal()) as progress,
     ):
         converted = convert_files(model, replace(options, progress=progress), report_graph)
+    warn(converted.doubts)
     print_result(Conversion(converted), as_json, tell_summary)
 
 
