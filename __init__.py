@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         HardwareCompatibility,
         ProfilingVerbosity,
     )
-    from prototrt.converter.machines.targets import TargetName
     from prototrt.converter.onnx.export import export_onnx
     from prototrt.converter.options import (
         BackendName,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
         ChannelOrder,
         ConversionOptions,
         Platform,
+        TargetName,
         TileLowering,
         TritonOptions,
         VerifyOptions,
@@ -220,6 +220,7 @@ _HOMES = {
             "ChannelOrder",
             "ConversionOptions",
             "Platform",
+            "TargetName",
             "TileLowering",
             "TritonOptions",
             "VerifyOptions",
@@ -256,7 +257,6 @@ _HOMES = {
         "prototrt.converter.views.stages",
     ),
     "ReaderName": "prototrt.converter.readers.names",
-    "TargetName": "prototrt.converter.machines.targets",
     **dict.fromkeys(
         (
             "Plan",

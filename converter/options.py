@@ -28,13 +28,25 @@ from prototrt.converter.builder_options import (
     ProfilingVerbosity,
     refuse_contradictions,
 )
-from prototrt.converter.machines.targets import TargetName
 from prototrt.converter.readers.names import ReaderName
 from prototrt.surgery.options import RewriteOptions
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options
 
 BackendName: TypeAlias = Literal["auto", "rtx", "enterprise"]
+TargetName: TypeAlias = Literal[
+    "rtx",
+    "datacenter",
+    "jetson",
+    "jetpack4",
+    "jetpack5",
+    "jetpack6",
+    "triton",
+    "onnx",
+    "opencv",
+    "openvino",
+]
+"""The machines and programs that results are made for; see ``TARGETS``."""
 TileLowering: TypeAlias = Literal["broadcast", "native", "plugin"]
 PoolSizes: TypeAlias = Mapping[str, str | int]
 """Sizes of pools of memory by the names of ``POOLS``: bytes, or a text with a unit."""

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.cli import main
 from prototrt.converter.options import WAY_NAMES
-from prototrt.converter.sessions import feeds
 from prototrt.converter.sessions.session import ENGINE, WAYS
+from prototrt.converter.signatures import feeds
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run, strips
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from prototrt.converter.companions.cpp_header import header_text
-from prototrt.converter.runtime.driver import find_driver
+from prototrt.converter.driver import find_driver
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import done
 from prototrt.tests.converter.companions.test_cpp_header import COMPILER, manifest_with, tensor

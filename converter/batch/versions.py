@@ -9,8 +9,8 @@ from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.converter.driver import find_driver
 from prototrt.converter.options import BackendName
-from prototrt.converter.runtime.driver import find_driver
 from prototrt.converter.tensorrt.api import find_backend
 
 _SOURCES = (".binpb", ".ptx", ".py")

@@ -19,7 +19,7 @@ from prototrt.converter.calibration.saturation import MUCH
 from prototrt.converter.companions.manifest import provenance
 from prototrt.converter.data.given import all_data
 from prototrt.converter.options import CalibrateOptions, without_progress
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.ir import Graph

@@ -14,7 +14,7 @@ from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.data.data import Call, Data
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.session import WAYS
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.exposing import exposed
 from prototrt.surgery.ir import Array, DType, Graph, walk
 

@@ -17,7 +17,7 @@ from prototrt.surgery.ir import AtMost, Value
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from prototrt.converter.sessions.signature import Signature
+    from prototrt.converter.signatures.signature import Signature
     from prototrt.surgery.ir import Array
 
 _COLORS = ("red", "blue", "green", "purple", "darkorange", "teal")

@@ -9,8 +9,8 @@ from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.common.json_files import value_from_json
 from prototrt.converter.companions.manifest import MANIFEST_FORMAT, WRITE_AGAIN
-from prototrt.converter.sessions.indices import IndexRange
-from prototrt.converter.sessions.signature import Signature, stream_axes_of
+from prototrt.converter.signatures.indices import IndexRange
+from prototrt.converter.signatures.signature import Signature, stream_axes_of
 from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text
 from prototrt.surgery.ir.lengths import LengthsRule
 from prototrt.surgery.ops import Gather

@@ -14,9 +14,9 @@ from prototrt.caffe_proto.common.files import errors_for_user, open_regular
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.data.loaders import loader_of
-from prototrt.converter.sessions.arrays import host_array
-from prototrt.converter.sessions.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.arrays import host_array
+from prototrt.converter.signatures.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, Value
 
 _ARRAY_SUFFIXES = (".npy", ".npz")

@@ -13,8 +13,8 @@ from prototrt.caffe_proto.recognition import NPY, kind_of
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.data.images import Preparation
 from prototrt.converter.options import DataOptions
-from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.feeds import read_feeds, refuse_misfits, unread_arrays
+from prototrt.converter.signatures.signature import Signature
 
 
 def all_data(options: DataOptions, signature: Signature) -> Data:
@@ -55,7 +55,7 @@ def _is_npz(file: str) -> bool:
 
 def _of_arrays(arrays: Mapping[str, object] | Sequence[Mapping[str, object]], signature: Signature) -> Data:
     """Arrays of one call, or of several."""
-    from prototrt.converter.sessions.arrays import host_array
+    from prototrt.converter.signatures.arrays import host_array
 
     feeds = [
         {name: host_array(array, name) for name, array in feed.items()}

@@ -14,8 +14,8 @@ from prototrt.caffe_proto.common.errors import ConversionError, NetError, Unread
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import ChannelOrder
-from prototrt.converter.sessions.feeds import Feeds
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.feeds import Feeds
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, Value
 
 if TYPE_CHECKING:

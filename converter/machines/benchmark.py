@@ -14,7 +14,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, EngineError
 from prototrt.converter.options import Way
 from prototrt.converter.sessions.session import ENGINE, Session
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, Graph, size_at
 
 if TYPE_CHECKING:

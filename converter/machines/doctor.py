@@ -12,10 +12,10 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.options import BackendName
 from prototrt.converter.runtime.device import find_device
-from prototrt.converter.runtime.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.tensorrt.api import find_backend
 
 PACKAGES = (

@@ -15,8 +15,8 @@ from importlib import metadata
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.driver import Gpu
 from prototrt.converter.options import BackendName
-from prototrt.converter.runtime.driver import Gpu
 
 Version: TypeAlias = tuple[int, int]
 _CUDA_MAJORS = range(11, 20)

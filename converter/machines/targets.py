@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import Release
+from prototrt.converter.options import BackendName, TargetName
 from prototrt.converter.readers.names import ReaderName
 from prototrt.surgery.options import Precision
 
 if TYPE_CHECKING:
-    from prototrt.converter.options import BackendName
     from prototrt.surgery.ir import Graph, Value
-
-TargetName: TypeAlias = Literal[
-    "rtx",
-    "datacenter",
-    "jetson",
-    "jetpack4",
-    "jetpack5",
-    "jetpack6",
-    "triton",
-    "onnx",
-    "opencv",
-    "openvino",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import DataSize, Dim, DType, OpenSize, Range, Value, range_of
 

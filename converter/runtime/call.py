@@ -23,8 +23,8 @@ from prototrt.converter.runtime.operands import (
 )
 from prototrt.converter.runtime.ports import Ports, bytes_of
 from prototrt.converter.runtime.transfers import InputRoute, OutputRoute
-from prototrt.converter.sessions.signature import concrete, refuse_lost
-from prototrt.converter.sessions.steps import shape_of_step
+from prototrt.converter.signatures.signature import concrete, refuse_lost
+from prototrt.converter.signatures.steps import shape_of_step
 from prototrt.surgery.ir import Array, Value
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -12,6 +12,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.converter.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.converter.runtime.device import (
     FREE_MEMORY,
     LEGACY_DEFAULT_STREAMS,
@@ -21,7 +22,6 @@ from prototrt.converter.runtime.device import (
     MissingPackageError,
     handle_of,
 )
-from prototrt.converter.runtime.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
 
 

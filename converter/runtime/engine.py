@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.runtime.bindings import profile_shapes, refuse_other_bindings, signature_of_engine
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.kernel_cache import KernelCache
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import recording_logger
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from prototrt.converter.runtime.device import CapturedGraph, CaptureError
 from prototrt.converter.runtime.engine import Context
 from prototrt.converter.runtime.memory import Memory
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.converter.runtime.device import DEFAULT_STREAM, Device
 from prototrt.converter.runtime.dlpack import device_tensor, refuse_gaps
-from prototrt.converter.sessions.arrays import converted, host_array, refuse_gradients
+from prototrt.converter.signatures.arrays import converted, host_array, refuse_gradients
 from prototrt.surgery.ir import Array, Value
 
 Operand: TypeAlias = "Array | DeviceArray"

@@ -20,7 +20,7 @@ from prototrt.converter.companions.stated import (
     signature_of_manifest,
 )
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 
 _GIVE_PLAN = Worded("give a plan written by {}", Command("convert"))
 BACKENDS: tuple[BackendName, ...] = ("rtx", "enterprise")

@@ -23,7 +23,7 @@ from prototrt.converter.runtime.transfers import (
     WorkQueue,
     WrittenInPlace,
 )
-from prototrt.converter.sessions.signature import Signature, largest
+from prototrt.converter.signatures.signature import Signature, largest
 from prototrt.surgery.ir import Value
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.converter.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.converter.runtime.device import (
     DEFAULT_STREAM,
     FREE_MEMORY,
@@ -21,7 +22,6 @@ from prototrt.converter.runtime.device import (
     MissingPackageError,
     handle_of,
 )
-from prototrt.converter.runtime.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.surgery.ir import Array
 
 _FIXES: Mapping[str, str | Worded] = {"MemoryError": FREE_MEMORY, "LaunchError": START_AGAIN}

@@ -18,8 +18,8 @@ from prototrt.converter.runtime.engine import Context, Engine
 from prototrt.converter.runtime.launcher import Bindings, Launcher
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.ports import Ports
-from prototrt.converter.sessions.arrays import converted, host_array
-from prototrt.converter.sessions.steps import refuse_fed_states, refuse_no_steps
+from prototrt.converter.signatures.arrays import converted, host_array
+from prototrt.converter.signatures.steps import refuse_fed_states, refuse_no_steps
 from prototrt.surgery.ir import Array
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from prototrt.converter.runtime.memory import Buffer, Memory
-from prototrt.converter.sessions.signature import refuse_streams
+from prototrt.converter.signatures.signature import refuse_streams
 from prototrt.surgery.ir import Array, Recurrence, Value
 
 

@@ -11,8 +11,8 @@ from prototrt.converter.runtime.device import ALIGNMENT, Device
 from prototrt.converter.runtime.memory import Buffer, Staging
 from prototrt.converter.runtime.operands import DeviceArray
 from prototrt.converter.runtime.state import PairState
-from prototrt.converter.sessions.arrays import converted
-from prototrt.converter.sessions.signature import refuse_lost
+from prototrt.converter.signatures.arrays import converted
+from prototrt.converter.signatures.signature import refuse_lost
 from prototrt.surgery.ir import Array, Value
 
 

@@ -9,15 +9,15 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.converter.sessions.arrays import converted, host_array
-from prototrt.converter.sessions.signature import (
+from prototrt.converter.signatures.arrays import converted, host_array
+from prototrt.converter.signatures.signature import (
     Signature,
     SymbolSizes,
     concrete,
     refuse_lost,
     refuse_streams,
 )
-from prototrt.converter.sessions.steps import refuse_fed_states, refuse_no_steps, shape_of_step
+from prototrt.converter.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
 from prototrt.surgery.ir import Array, Value
 
 Results: TypeAlias = dict[str, Array]

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.subjects import refuse_other
 from prototrt.converter.options import WAY_NAMES, ExportOptions, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 

@@ -224,7 +224,7 @@ def _place(backend: Backend) -> dict[str, Any]:
     """What a plan of TensorRT depends on beside its release; plans of TensorRT for RTX are portable."""
     if backend.name != "enterprise":
         return {}
-    from prototrt.converter.runtime.driver import find_driver
+    from prototrt.converter.driver import find_driver
 
     driver = find_driver()
     if driver is None or not driver.gpus:
@@ -253,7 +253,7 @@ def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
 
 
 def _has_gpu() -> bool:
-    from prototrt.converter.runtime.driver import find_driver
+    from prototrt.converter.driver import find_driver
 
     driver = find_driver()
     return driver is not None and bool(driver.gpus)

@@ -27,7 +27,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.companions.script import script_of
 from prototrt.converter.conversion import Product
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
-from prototrt.converter.sessions.feeds import write_results
+from prototrt.converter.signatures.feeds import write_results
 from prototrt.converter.triton.config import Labels, config_of, initial_file, outputs_with
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN

@@ -16,7 +16,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.converter.sessions.session import Session
-from prototrt.converter.sessions.signature import concrete
+from prototrt.converter.signatures.signature import concrete
 from prototrt.surgery.ir import Array, computable, range_of
 
 Arrays: TypeAlias = dict[str, Array]

@@ -10,8 +10,8 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableF
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.converter.data.data import Call
-from prototrt.converter.sessions.feeds import read_feeds, unread_keys
-from prototrt.converter.sessions.signature import Signature, concrete
+from prototrt.converter.signatures.feeds import read_feeds, unread_keys
+from prototrt.converter.signatures.signature import Signature, concrete
 from prototrt.converter.verification.comparison import watching_tops
 from prototrt.surgery.ir import Array, Graph
 

@@ -14,7 +14,7 @@ from prototrt.converter.data.data import Call, Data, starts
 from prototrt.converter.data.given import some_calls
 from prototrt.converter.options import CompareOptions, VerifyOptions, Way
 from prototrt.converter.sessions.session import Session
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.verification.comparison import (
     EXPECTED,
     REFERENCE,

@@ -29,8 +29,8 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import default_options
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.runtime.plan_file import load_plan
-from prototrt.converter.sessions.feeds import read_feeds
 from prototrt.converter.sessions.session import Session
+from prototrt.converter.signatures.feeds import read_feeds
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.seeded import seeded_feeds
 from prototrt.converter.verification.tolerances import TOLERANCES

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.converter.driver import Gpu, find_driver
 from prototrt.converter.machines.doctor import Diagnosis
-from prototrt.converter.runtime.driver import Gpu, find_driver
 from prototrt.tests.gpu import check
 from prototrt.tests.gpu.isolation import isolated
 from prototrt.tests.gpu.rows import Check, Row, tried

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Graph, Op, Value
 from prototrt.surgery.ops import (

@@ -13,9 +13,9 @@ import pytest
 import prototrt
 import prototrt.plugins.tile
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.converter.runtime.driver import Driver, Gpu
+from prototrt.converter.driver import Driver, Gpu
 from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.builder import network_of
 from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin
@@ -85,7 +85,7 @@ def test_the_manifest_says_for_which_gpu(
 ) -> None:
     """A plan of TensorRT runs on no other."""
     found = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
-    monkeypatch.setattr("prototrt.converter.runtime.driver.find_driver", lambda: found)
+    monkeypatch.setattr("prototrt.converter.driver.find_driver", lambda: found)
     manifest = prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin", tf32=True).manifest
     assert manifest["tensorrt"] == {
         "flavour": "enterprise",

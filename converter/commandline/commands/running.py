@@ -61,7 +61,7 @@ def run(
     from prototrt.converter.commandline.boxes import BoxPicture
     from prototrt.converter.commandline.summaries import Calls
     from prototrt.converter.data.given import some_calls
-    from prototrt.converter.sessions.feeds import write_results
+    from prototrt.converter.signatures.feeds import write_results
 
     data.refuse_no_source()
     with session_of(model, loading, asked.watching(rewriting), asked.on, running) as session:

@@ -14,7 +14,7 @@ from prototrt.converter.calibration import collecting
 from prototrt.converter.calibration.collecting import blobs, collect
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.sessions.session import WAYS
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Recurrence, Value
 from prototrt.surgery.ops import ADD

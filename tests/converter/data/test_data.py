@@ -13,7 +13,7 @@ from PIL import Image
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.data.images import Preparation
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.tests.npz import write_npz
 from prototrt.tests.small_nets import failure

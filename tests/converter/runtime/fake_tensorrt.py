@@ -17,7 +17,7 @@ from prototrt import BackendName
 from prototrt.converter.reference import ReferenceEvaluator
 from prototrt.converter.runtime.device import ALIGNMENT
 from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import DType, Graph, Range, Value, size_at
 from prototrt.surgery.ops import Scan

@@ -11,7 +11,7 @@ import pytest
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.bindings import refuse_other_bindings
 from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import DType, OpenSize, Range, Recurrence, Shape, Value
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice

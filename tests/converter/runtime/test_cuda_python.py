@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.converter.driver import find_driver
 from prototrt.converter.runtime import cuda_python
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.device import CaptureError
-from prototrt.converter.runtime.driver import find_driver
 
 
 def test_every_name_that_is_used_is_there() -> None:

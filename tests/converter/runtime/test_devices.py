@@ -9,9 +9,9 @@ import pytest
 
 from prototrt import DeviceName
 from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.converter.driver import Driver
 from prototrt.converter.runtime import pycuda
 from prototrt.converter.runtime.device import find_device
-from prototrt.converter.runtime.driver import Driver
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from prototrt import BackendName
 from prototrt.caffe_proto.common.errors import BuildError, EngineError
 from prototrt.cli import main
+from prototrt.converter import driver
+from prototrt.converter.driver import Driver, Gpu
 from prototrt.converter.machines import doctor, gpu_support
-from prototrt.converter.runtime import driver
-from prototrt.converter.runtime.driver import Driver, Gpu
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 

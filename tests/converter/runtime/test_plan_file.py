@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, EngineError, Unr
 from prototrt.converter.runtime import plan_file, sources
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.plan_file import is_plan, load_plan
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice

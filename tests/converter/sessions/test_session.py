@@ -11,7 +11,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.converter.sessions.arrays import converted
+from prototrt.converter.signatures.arrays import converted
 from prototrt.surgery.ir import Array, DType, Graph, Value
 from prototrt.tests.small_nets import WAYS, numbers
 

@@ -13,7 +13,7 @@ import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError, VerificationError
 from prototrt.converter.data.data import Call
 from prototrt.converter.options import VerifyOptions
-from prototrt.converter.sessions.feeds import read_feeds
+from prototrt.converter.signatures.feeds import read_feeds
 from prototrt.converter.verification.quantization import QuantizationCost, quantization_cost
 from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS, run

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, load_arrays, shape_in
-from prototrt.converter.sessions.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.tests.memory import little_memory
 from prototrt.tests.npz import write_npz

@@ -9,7 +9,7 @@ from functools import cached_property
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.converter.sessions.indices import IndexRange, index_ranges
+from prototrt.converter.signatures.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import (
     Array,
     DataSize,

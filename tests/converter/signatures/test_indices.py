@@ -14,8 +14,8 @@ from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.converter.companions.manifest import graph_facts
 from prototrt.converter.runtime.plan_file import plan_with_manifest
-from prototrt.converter.sessions.indices import IndexRange, index_ranges
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.indices import IndexRange, index_ranges
+from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Graph
 from prototrt.tests.caffe2_nets import Arrays, operator, refusal
 from prototrt.tests.caffe2_nets import graph_of as graph_of_operators

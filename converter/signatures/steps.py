@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.converter.sessions.signature import Signature
+from prototrt.converter.signatures.signature import Signature
 
 
 def refuse_fed_states(signature: Signature, feeds: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights.named_arrays import announced_in, load_arrays
 from prototrt.caffe_proto.weights.npz import Announced
-from prototrt.converter.sessions.signature import Signature, concrete, lost_state
+from prototrt.converter.signatures.signature import Signature, concrete, lost_state
 from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import Array
 
