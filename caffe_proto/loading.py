@@ -16,7 +16,6 @@ from prototrt.caffe_proto.common.files import head_of
 from prototrt.caffe_proto.common.options import PathLike, takes_options
 from prototrt.caffe_proto.common.warned import tell
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.given_weights import refuse_two_sources
 from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.counts import wrong_counts
 from prototrt.caffe_proto.net.phase import NetState, differs_in_training
@@ -40,6 +39,7 @@ from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
+from prototrt.caffe_proto.weights_choice import refuse_two_sources
 
 
 @takes_options(LoadOptions)

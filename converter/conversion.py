@@ -55,8 +55,8 @@ def load_with_weights(file: str, options: LoadOptions, rewriting: RewriteOptions
     Raises ``ConversionError``.
     """
     from prototrt.caffe_proto.caffe2.files import is_netdef
-    from prototrt.caffe_proto.given_weights import refuse_no_source
     from prototrt.caffe_proto.recognition import read_prototxt
+    from prototrt.caffe_proto.weights_choice import refuse_no_source
 
     if options.weights is None and not is_netdef(file):
         read_prototxt(file)  # a file that is no net is refused first: it may be the weights

@@ -242,7 +242,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     sound: set[Hashable] = set()
     graph = run(expansion.graph, [CANONICAL, tiles], sound)
     if options.is_quantized and (options.scales or options.calibration_cache):
-        from prototrt.surgery.scales.given import scales_of_options
+        from prototrt.surgery.scales.sources import scales_of_options
 
         calibrated = scales_of_options(model, options.scales, options.calibration_cache, names_in(graph))
         graph = replace(graph, warnings=(*graph.warnings, *calibrated.warnings))

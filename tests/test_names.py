@@ -29,12 +29,12 @@ def modules() -> dict[str, ast.Module]:
 
 
 def places_of_classes() -> dict[str, list[str]]:
-    """The modules in which a class of each name is defined."""
+    """The modules in which a class of each name is defined, without the underscore of private ones."""
     places: dict[str, list[str]] = defaultdict(list)
     for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(path)
+                places[node.name.lstrip("_")].append(path)
     return places
 
 
@@ -85,7 +85,7 @@ def test_values_are_named_by_nouns() -> None:
     named = {
         f"{path}: {name}"
         for path, tree in modules().items()
-        for name in bound_names(tree)
+        for name in (Path(path).stem, *bound_names(tree))
         if with_participle(name)
     }
     assert sorted(named) == []

@@ -20,9 +20,9 @@ from prototrt.caffe_proto.common.options import (
 )
 from prototrt.caffe_proto.common.suggestions import choices as written
 from prototrt.caffe_proto.common.wording import worded
-from prototrt.caffe_proto.given_weights import refuse_no_source, refuse_two_sources
 from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
+from prototrt.caffe_proto.weights_choice import refuse_no_source, refuse_two_sources
 from prototrt.converter.batch.tree import Place
 from prototrt.converter.batch.wording import list_words
 from prototrt.converter.conversion import Product

@@ -17,7 +17,7 @@ from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.calibration.methods import Method
 from prototrt.converter.calibration.saturation import MUCH
 from prototrt.converter.companions.manifest import provenance
-from prototrt.converter.data.given import all_data
+from prototrt.converter.data.calls import all_data
 from prototrt.converter.options import CalibrateOptions, without_progress
 from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.writing.files import atomic_write
@@ -26,8 +26,8 @@ from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import quantizable, rewrite
-from prototrt.surgery.scales.given import scales_of_options
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Scales, ValueScale, read_scales
+from prototrt.surgery.scales.sources import scales_of_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.companions.manifest import manifest_of
-from prototrt.converter.companions.stated import (
+from prototrt.converter.companions.manifest_reading import (
     WRONG,
     no_manifest_of_ours,
     read_manifest,

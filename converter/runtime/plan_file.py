@@ -12,13 +12,13 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import EngineError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, read_regular
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
-from prototrt.converter.companions.signing import Keys, TrustedKeys
-from prototrt.converter.companions.stated import (
+from prototrt.converter.companions.manifest_reading import (
     WRONG,
     no_manifest_of_ours,
     read_manifest,
     signature_of_manifest,
 )
+from prototrt.converter.companions.signing import Keys, TrustedKeys
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.signatures.signature import Signature
 

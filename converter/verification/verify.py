@@ -10,8 +10,8 @@ from typing import TypeAlias
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
+from prototrt.converter.data.calls import some_calls
 from prototrt.converter.data.data import Call, Data, starts
-from prototrt.converter.data.given import some_calls
 from prototrt.converter.options import CompareOptions, VerifyOptions, Way
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.signatures.signature import Signature

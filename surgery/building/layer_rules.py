@@ -21,7 +21,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule, lay
 from prototrt.surgery.ir.registry import Registry
 
 
-class _Signature(NamedTuple):
+class _BottomsOfRule(NamedTuple):
     """The bottoms that a rule takes: their names, and how many; ``most`` is None where there is no limit."""
 
     names: tuple[str, ...]
@@ -56,13 +56,13 @@ def check_bottoms(rule: LayerRule, layer: Layer) -> None:
 
 
 @cache
-def _bottoms_of(rule: LayerRule) -> _Signature:
+def _bottoms_of(rule: LayerRule) -> _BottomsOfRule:
     """Read once for each rule: a net has many layers of few types."""
     _, _, *parameters = inspect.signature(rule).parameters.values()
     named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
     least = sum(item.default is item.empty for item in named)
     most = len(named) if len(named) == len(parameters) else None
-    return _Signature(tuple(item.name for item in named), least, most)
+    return _BottomsOfRule(tuple(item.name for item in named), least, most)
 
 
 python_rule: Registry[str, LayerRule] = Registry("Python layer rule")

@@ -60,7 +60,7 @@ def run(
     """
     from prototrt.converter.commandline.boxes import BoxPicture
     from prototrt.converter.commandline.summaries import Calls
-    from prototrt.converter.data.given import some_calls
+    from prototrt.converter.data.calls import some_calls
     from prototrt.converter.signatures.feeds import write_results
 
     data.refuse_no_source()

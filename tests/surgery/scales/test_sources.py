@@ -12,8 +12,8 @@ from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import quantizable
-from prototrt.surgery.scales.given import ScalesForNames, scales_of_options
 from prototrt.surgery.scales.scales_file import Scales, ValueScale
+from prototrt.surgery.scales.sources import ScalesForNames, scales_of_options
 from prototrt.surgery.scales.tensor_names import tensors_by_value, values_by_tensor
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 from prototrt.tests.small_nets import failure, inputs_of, loaded
