@@ -122,6 +122,7 @@ def _grown(size: Size, scale: np.float32) -> Size:
     """The size times the scale, rounded down."""
     grown: Size
     if isinstance(size, int):
+        refuse_length(size * float(scale))
         grown = int(np.float32(size) * scale)
     else:
         grown = _grown_in_calls(size, *scale.item().as_integer_ratio())

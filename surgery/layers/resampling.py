@@ -185,9 +185,9 @@ def mixed(build: Builder, x: Value, axis: int, first: Array, second: Array, shar
     return (before + step).named("between").value
 
 
-def refuse_length(out: int) -> None:
-    """Raise ``ShapeError`` for an axis that would take gigabytes."""
-    if out > LONGEST:
+def refuse_length(out: float) -> None:
+    """Raise ``ShapeError`` for an axis that would take gigabytes, or whose length is no number."""
+    if not abs(out) <= LONGEST:
         raise ShapeError(
             f"an axis becomes {out} elements long, expected at most {LONGEST}", fix="use a smaller size"
         )

@@ -8,6 +8,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.schema import Message
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -89,7 +90,7 @@ def _repeated_by_scales(build: LayerBuilder, layer: Layer, image: Value) -> Valu
         param.HasField("output_height")
         or param.HasField("output_width")
         or not is_plain
-        or any(scale != int(scale) or scale < 1 for scale in scales)
+        or not all(scale.is_integer() and scale >= 1 for scale in scales)
     ):
         raise ShapeError(
             f"sizes vary: {image.shape}",
@@ -137,9 +138,7 @@ def _image_of_tensorflow(layer: Layer, x: Expression) -> tuple[Expression, Pair]
         raise NetError(f"states both {modes[0]} and {modes[1]}", fix=f"remove {modes[1]}")
     image = _channels_first(layer, x)
     height, width = (
-        int(getattr(param, f"output_{side}"))
-        if param.HasField(f"output_{side}")
-        else int(np.floor(np.float32(size) * np.float32(getattr(param, f"scale_{side}"))))
+        _new_length(param, side, size)
         for side, size in zip(("height", "width"), fixed_sizes(image.shape[2:]), strict=True)
     )
     if min(height, width) < 1:
@@ -148,3 +147,12 @@ def _image_of_tensorflow(layer: Layer, x: Expression) -> tuple[Expression, Pair]
         )
     refuse_length(max(height, width))
     return image, (height, width)
+
+
+def _new_length(param: Message, side: str, size: int) -> int:
+    """What the fields ask for, in the fork's float32."""
+    if param.HasField(f"output_{side}"):
+        return int(getattr(param, f"output_{side}"))
+    scale = getattr(param, f"scale_{side}")
+    refuse_length(size * scale)
+    return int(np.floor(np.float32(size) * np.float32(scale)))

@@ -19,6 +19,8 @@ from prototrt.surgery.ops import Clip, Concat
 
 _NEAR = 1e-6
 """Ratios that differ by less are one ratio."""
+_MOST_BOXES = 10_000
+"""At one place. Detectors have a few dozen."""
 
 
 @layer_rule("PriorBox")
@@ -116,6 +118,7 @@ def _constant(build: LayerBuilder, numbers: Array, hint: str) -> Expression:
 
 def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:
     """The boxes at one place, in the order of the fork."""
+    _refuse_many(param)
     if param.fixed_size or param.density or param.fixed_ratio:
         return _dense_boxes(param)
     boxes = _sparse_boxes(param)
@@ -124,6 +127,17 @@ def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:
         below = np.tile([[0, 0], [0, down]], (len(boxes.sides), 1))
         return _BoxesOfPlace(np.repeat(boxes.sides, 2, axis=0), below, np.repeat(boxes.pixels, 2, axis=0))
     return boxes if fork != "faceboxes" else _of_faceboxes(boxes, param)
+
+
+def _refuse_many(param: Any) -> None:
+    """Raise ``NetError`` for more boxes at a place than any detector has, before they are listed."""
+    squares = sum(density * density for density in param.density)
+    count = (len(param.min_size) + squares) * (1 + len(param.aspect_ratio))
+    if count > _MOST_BOXES:
+        raise NetError(
+            f"asks for about {count:g} boxes at each place, expected at most {_MOST_BOXES}",
+            fix="state fewer sizes and ratios, or a smaller density",
+        )
 
 
 def _sparse_boxes(param: Any) -> _BoxesOfPlace:

@@ -242,6 +242,12 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     (
         "ResizeNearest",
+        "image",
+        {"height_scale": 3e38},
+        ": an axis becomes 1.500000002748878e+39 elements long, expected at most 1048576\n  fix: use a smaller size",
+    ),
+    (
+        "ResizeNearest",
         "image three",
         {},
         ', input "three": shape is (3,), expected (2,)\n'

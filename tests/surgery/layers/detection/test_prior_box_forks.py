@@ -92,6 +92,16 @@ REFUSED: dict[str, tuple[Fork | None, str]] = {
         "density is 1.5, expected a whole number for each fixed_size (20)\n"
         "  fix: state how many boxes of each size stand side by side",
     ),
+    "fixed_size: 20 density: 1e6": (
+        None,
+        "asks for about 1e+12 boxes at each place, expected at most 10000\n"
+        "  fix: state fewer sizes and ratios, or a smaller density",
+    ),
+    "fixed_size: 20 density: inf": (
+        None,
+        "asks for about inf boxes at each place, expected at most 10000\n"
+        "  fix: state fewer sizes and ratios, or a smaller density",
+    ),
     "fixed_size: 20 density: 1 fixed_ratio: 1 fixed_ratio: 2": (
         None,
         "fixed_ratio is 1, 2, expected one positive number, and no aspect_ratio beside it\n"

@@ -265,6 +265,16 @@ REFUSALS = [
         ": the top would be 0 x 4, expected at least 1 x 1\n  fix: state a larger size",
     ),
     message(
+        "ResizeBilinear",
+        "resize_bilinear_param { scale_width: nan }",
+        ": an axis becomes nan elements long, expected at most 1048576\n  fix: use a smaller size",
+    ),
+    message(
+        "ResizeNearestNeighbor",
+        "resize_nearest_neighbor_param { scale_height: inf }",
+        ": an axis becomes inf elements long, expected at most 1048576\n  fix: use a smaller size",
+    ),
+    message(
         "CompactBilinear",
         "compact_bilinear_param { num_output: 4 }",
         ": shapes are (2, 6, 4, 4) and (2, 6, 4, 5), expected the same but for axis 1\n"
