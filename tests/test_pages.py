@@ -46,19 +46,6 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
-    """To files, and to headings in them."""
-    prose = re.sub(r"^```.*?^```$", "", (DOCS / page).read_text(), flags=re.DOTALL | re.MULTILINE)
-    for link in re.findall(r"\]\((?!https:)([^)]+)\)", prose):
-        name, _, anchor = link.partition("#")
-        text = (DOCS / (name or page)).read_text()
-        titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-        assert not anchor or anchor in {
-            re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles
-        }
-
-
-@pytest.mark.parametrize("page", PAGES)
 def test_options_and_keywords_exist(page: str) -> None:
     known = {"--help", *all_options(main)}
     keywords = {each.name for kind in (LoadOptions, RewriteOptions) for each in fields(kind)}
