@@ -1,12 +1,17 @@
-"""The border of a graph, which every pass keeps: inputs, outputs, recurrences, and the layers that nodes come from."""
+"""What a pass declares, and the border of a graph, which every pass keeps.
+
+The border: inputs, outputs, recurrences, and the layers that nodes come from.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from typing import Literal, TypeAlias, TypeVar
 
 from prototrt.caffe_proto.common.errors import Origin
-from prototrt.surgery.ir.graph import Graph, Node, Value, bodies, walk
+from prototrt.surgery.ir.graph import Graph, Node, Op, Value, bodies, walk
 from prototrt.surgery.ir.verification import InvalidGraphError
 
 BorderChange: TypeAlias = Literal["fewer inputs", "other writers", "shapes"]
@@ -21,6 +26,23 @@ def changes(*declared: BorderChange) -> Callable[[_Pass], _Pass]:
     def declare(change: _Pass) -> _Pass:
         change.__dict__["border_changes"] = declared  # functools.wraps copies it
         return change
+
+    return declare
+
+
+def needs(*ops: type[Op]) -> Callable[[_Pass], _Pass]:
+    """Declare the primitives without which a pass has nothing to do. One that is named twice is needed twice.
+
+    The pass does not run on a graph, or a body, that lacks one of them.
+    """
+    needed = Counter(ops)
+
+    def declare(change: _Pass) -> _Pass:
+        @wraps(change)
+        def where_needed(graph: Graph) -> Graph:
+            return change(graph) if needed <= Counter(type(node.op) for node in graph.nodes) else graph
+
+        return where_needed  # type: ignore[return-value]  # it is called like the pass
 
     return declare
 

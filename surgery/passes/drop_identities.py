@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Identity
 
 
+@needs(Identity)
 def drop_identities(graph: Graph) -> Graph:
     """Remove nodes that only copy.
 

@@ -6,9 +6,11 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Binary, Scan, Tile
 
 
+@needs(Tile)
 def elide_tiles(graph: Graph) -> Graph:
     """Remove a Tile of an axis of size 1 where its reader broadcasts.
 
@@ -25,8 +27,6 @@ def elide_tiles(graph: Graph) -> Graph:
         and node.inputs[0].shape[node.op.axis] == 1
         and node.outputs[0] not in graph.outputs
     }
-    if not tiles:
-        return graph
     suspects = {*tiles, *_inside_scans(graph, tiles)}
     readers = graph.readers()
     untiled = {

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.surgery.ir import Array, Graph, Node, Value
-from prototrt.surgery.ir.border import changes
+from prototrt.surgery.ir.border import changes, needs
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ops import Affine, Convolution, Deconvolution
 
 
 @changes("other writers")
+@needs(Affine)
 def fold_affines(graph: Graph) -> Graph:
     """Compute an Affine with the convolution whose result it scales.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Value, fixed
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Reduce, ReduceKind, Scan, Select, Slice
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ MOST_GATES = 1024
 """Rows of a matrix that passes gates on which were computed outside: it has as many columns."""
 
 
+@needs(Scan)
 def fuse_lstms(graph: Graph) -> Graph:
     """Replace Scans whose body is a step of an LSTM, a GRU or a plain RNN by ONNX's operator.
 
@@ -35,6 +37,7 @@ def fuse_lstms(graph: Graph) -> Graph:
     return _fused(graph, forward_lstms_only=False)
 
 
+@needs(Scan)
 def fuse_forward_lstms(graph: Graph) -> Graph:
     """``fuse_lstms`` for a program that reads an LSTM well if it runs forwards and whole, as OpenCV 5.0 does.
 

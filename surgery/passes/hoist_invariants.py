@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import MatMul, Scan, ScanInputs
 from prototrt.surgery.passes.all_steps import ALL_STEPS
 
@@ -18,6 +19,7 @@ SMALL = 1 << 12
 Sources: TypeAlias = Mapping[Value, Value]
 
 
+@needs(Scan)
 def hoist_invariants(graph: Graph) -> Graph:
     """Compute before a Scan the nodes of its body that do not depend on a state.
 
@@ -27,8 +29,6 @@ def hoist_invariants(graph: Graph) -> Graph:
     Left alone: nodes that depend on a state, values that the body returns, Scans in the body, primitives
     that do not support an additional axis, and broadcasts much larger than their inputs.
     """
-    if not any(isinstance(node.op, Scan) for node in graph.nodes):
-        return graph
     build = Builder(names_in(graph))
     changed = False
     for node in graph.nodes:

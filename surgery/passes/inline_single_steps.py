@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from prototrt.surgery.ir import Graph, Node
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.written_out import written_out
 
 
+@needs(Scan)
 def inline_single_steps(graph: Graph) -> Graph:
     """Replace each Scan of one step by its body.
 

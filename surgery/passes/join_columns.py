@@ -9,8 +9,9 @@ import numpy as np
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed, symbols_in
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ir.uniform_constants import stacked
-from prototrt.surgery.ops import Concat, MatMul, Slice
+from prototrt.surgery.ops import Binary, Concat, MatMul, Slice
 from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.sums import Sums, Term, is_product, write_sum
 
@@ -18,6 +19,7 @@ MOST_ZEROS = 1 << 20
 """In bytes. A GPU reads this much in about the time that it needs to start a kernel."""
 
 
+@needs(MatMul, MatMul, Slice, Binary)
 def join_columns(graph: Graph) -> Graph:
     """Multiply once where columns of one product are added to another product.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Axis, Reshape
 
 
+@needs(Reshape, Reshape)
 def merge_reshapes(graph: Graph) -> Graph:
     """Apply the second of two consecutive Reshapes to the input of the first.
 

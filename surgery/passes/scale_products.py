@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import MULTIPLY, MatMul, Scan
 
 
+@needs(Scan)
 def scale_products(graph: Graph) -> Graph:
     """In the bodies of Scans, apply a factor per row after the product.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import ADD, MatMul, Reshape, Scan, Slice
 
@@ -22,6 +23,7 @@ class _Side:
     backwards: bool
 
 
+@needs(Scan, Scan, MatMul, MatMul)
 def share_products(graph: Graph) -> Graph:
     """Join the input products of a Scan and of one that runs the other way over the same values.
 
@@ -51,8 +53,6 @@ def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
     """All input products of Scans, grouped by their factors."""
     sides_of: dict[Hashable, list[_Side]] = {}
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
-    if not scans:
-        return sides_of
     writers = {value: node for node in graph.nodes for value in node.outputs}
     readers = graph.readers()
     for node, scan in scans:

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Value
-from prototrt.surgery.ops import ADD, Scan
+from prototrt.surgery.ir.border import needs
+from prototrt.surgery.ops import ADD, Binary, Scan
 
 
+@needs(Scan, Binary)
 def sink_sums(graph: Graph) -> Graph:
     """Move the addition of one row to all elements of a sequence into the body of the Scan.
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, wiring
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
 from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.stacked_bodies import stacked_body
 
 
+@needs(Scan)
 def stack_scans(graph: Graph) -> Graph:
     """Join Scans with equal structure that do not depend on each other, in either direction.
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Binary, Identity, MatMul, Reshape, Reverse, Scan, Slice, Tile, Transpose
 from prototrt.surgery.ops.elementwise import Pointwise
 
 
+@needs(Scan, Reverse)
 def turn_scans(graph: Graph) -> Graph:
     """Run a Scan in the other direction instead of reversing its inputs and outputs.
 
@@ -19,8 +21,6 @@ def turn_scans(graph: Graph) -> Graph:
     Nodes that treat every step alike may come between the Reverse and the Scan: products, sums, reshapes.
     Left alone: a Scan with a sequence that is not reversed.
     """
-    if not any(isinstance(node.op, Scan) for node in graph.nodes):
-        return graph
     build = Builder(names_in(graph))
     writers: dict[Value, Node] = {}
     turned: dict[Value, Value] = {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.passes.written_out import written_out
 
 
+@needs(Scan)
 def unroll_scans(graph: Graph) -> Graph:
     """Replace each Scan by one copy of its body for each step.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ import prototrt
 from prototrt import Cont
 from prototrt.surgery import passes
 from prototrt.surgery.expansion.expand import expand
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Graph, bodies
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
@@ -31,7 +32,7 @@ from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
 from prototrt.surgery.pipeline import all_passes
-from prototrt.surgery.runner import PassList, run
+from prototrt.surgery.runner import Pass, PassList, run
 from prototrt.tests.golden_cases import GOLDENS
 
 BEFORE = {
@@ -73,15 +74,47 @@ def expanded(folder: Path) -> Graph:
     return expand(model, shapes=json.loads((folder / "shapes.json").read_text())).graph
 
 
+def prepared(folder: Path) -> Graph:
+    return run(expanded(folder), [PassList("before", BEFORE.get(folder.parent.name, ()))])
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_pass(folder: Path, check_text: Callable[[Path, str], None]) -> None:
-    name = folder.parent.name
-    before = run(expanded(folder), [PassList("before", BEFORE.get(name, ()))])
-    after = run(before, [PassList("the pass", (PASSES[name],))])
+    before = prepared(folder)
+    after = run(before, [PassList("the pass", (PASSES[folder.parent.name],))])
     assert (after is before) == (after.text() == before.text())
     assert (after is before) == folder.name.startswith("alone")
     check_text(folder / "before.txt", before.text())
     check_text(folder / "after.txt", after.text())
+
+
+def levels(graph: Graph) -> Iterator[Graph]:
+    """The graph and all bodies in it."""
+    yield graph
+    yield from (level for node in graph.nodes for body in bodies(node.op) for level in levels(body))
+
+
+def without_needs(change: Pass) -> Pass:
+    bare: Pass = inspect.unwrap(change)
+    return bare
+
+
+def on_one_level(change: Pass) -> Pass:
+    """The pass as its module defines it: it does not enter bodies."""
+    bare = without_needs(change)
+    declared: Pass = getattr(sys.modules[bare.__module__], bare.__name__)
+    return declared
+
+
+DECLARED = {on_one_level(change): without_needs(change) for change in PASSES.values()}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_without_what_it_needs_a_pass_has_nothing_to_do(folder: Path) -> None:
+    for level in levels(prepared(folder)):
+        for change, bare in DECLARED.items():
+            if change is not bare:
+                assert (change(level) is level) == (bare(level) is level), change.__name__
 
 
 def test_every_pass_is_in_a_list() -> None:
