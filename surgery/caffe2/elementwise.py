@@ -263,9 +263,9 @@ def elementwise_linear(
 
 @operator_rule("Cast")
 def cast(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """The same numbers in another type: ``to`` is Caffe2's number of it, or in old files a word.
+    """The same numbers in the type ``to``, a number or in old files a word; int32 for int64, float32 for double.
 
-    Becomes: Cast. int64 becomes int32, double float32.
+    Becomes: Cast.
     """
     arguments = operator.arguments
     if arguments.is_text("to"):

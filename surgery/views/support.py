@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,11 +42,22 @@ def supported_operators() -> list[LayerSupport]:
     return [_support(", ".join(types), rule) for rule, types in names.items()]
 
 
-def markdown_table(rows: list[LayerSupport], what: str = "layer") -> str:
-    """The table of docs/layers.md, or of docs/caffe2.md."""
-    lines = [f"| {what} | becomes | notes |", "| --- | --- | --- |"]
-    lines += [f"| {row.type} | {row.becomes} | {row.notes.replace('|', chr(92) + '|')} |" for row in rows]
-    return "\n".join(lines)
+def markdown_table(rows: list[LayerSupport]) -> str:
+    """The whole table in Markdown."""
+    return _table(("layer", "becomes", "notes"), [(row.type, row.becomes, row.notes) for row in rows])
+
+
+def page_table(rows: list[LayerSupport], what: str = "layer") -> str:
+    """The table of docs/layers.md, or of docs/caffe2.md: what is computed. Types that compute the same share a row."""
+    types: dict[str, list[str]] = {}
+    for row in rows:
+        types.setdefault(row.notes, []).append(row.type)
+    return _table((what, "computes"), [(", ".join(names), notes) for notes, names in types.items()])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:

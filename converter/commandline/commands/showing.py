@@ -126,7 +126,7 @@ def dot(
 
 
 @click.command(cls=Guarded)
-@click.option("--markdown", is_flag=True, help="Print the table in Markdown, as docs/layers.md has it.")
+@click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
 @json_option
 @common_options
 def layers(markdown: bool, as_json: bool) -> None:
