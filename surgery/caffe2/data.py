@@ -12,7 +12,7 @@ from prototrt.caffe_proto.caffe2.schema import INT32
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.caffe2.operator_rule import constant_array, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, expect_whole_numbers, operator_rule
 from prototrt.surgery.ir import DType, Value, element_count
 
 
@@ -98,9 +98,16 @@ def scatter_assign(build: Builder, operator: Operator, data: Value, index: Value
 
     Becomes: a constant.
     """
+    expect_whole_numbers(operator, index, 1)
     array, places, values = (
         constant_array(build, operator, position, value) for position, value in enumerate((data, index, rows))
     )
+    if array.ndim == 0:
+        raise ShapeError(
+            "shape is (), expected at least one axis",
+            blob=f'input "{operator.bottom_blob(0)}"',
+            fix=GIVE_SHAPES_AND_INIT_NET,
+        )
     if values.shape != (*places.shape, *array.shape[1:]) or places.ndim != 1:
         raise ShapeError(
             f"shape is {values.shape}, expected {(*places.shape, *array.shape[1:])}",

@@ -255,6 +255,20 @@ def test_scatter_assign_refuses(index: list[int], rows: list[Any], message: str)
     assert refusal(operators, {"x": numbers(2)}, weights) == f"operator 0 (ScatterAssign), {message}"
 
 
+def test_scatter_assign_refuses_one_number_and_fractions_as_places() -> None:
+    rows, one = np.ones(1, np.float32), np.array(1, np.float32)
+    weights = {"index": np.zeros(1, np.int32), "rows": rows, "w": one}
+    operators = [operator("ScatterAssign", ["w", "index", "rows"], ["v"]), operator("Add", ["x", "v"])]
+    assert refusal(operators, {"x": numbers(2)}, weights) == (
+        'operator 0 (ScatterAssign), input "w": shape is (), expected at least one axis\n'
+        "  fix: give the shapes and the init net that belong to this predict net"
+    )
+    fractions = {"index": np.zeros(1, np.float32), "rows": rows, "w": numbers(2)}
+    assert refusal(operators, {"x": numbers(2)}, fractions).startswith(
+        'operator 0 (ScatterAssign), input "index": holds float32, expected int32\n'
+    )
+
+
 @pytest.mark.parametrize("on", WAYS)
 def test_fc_transposed(on: Way) -> None:
     x, w, b = numbers(2, 3, 4), numbers(12, 5, seed=1), numbers(5, seed=2)
