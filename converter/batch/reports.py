@@ -17,8 +17,6 @@ from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
 from prototrt.converter.writing.files import atomic_write
 from prototrt.converter.writing.json_text import result_text
 
-_MARKDOWN = re.compile(r"[\\`*\[\]<>|&~]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown would not show as it is. An underscore within a word is one."""
 _SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️"}
 
 
@@ -132,7 +130,7 @@ def markdown_report(result: BatchResult) -> str:
     ]
     for outcome in result.outcomes:
         if outcome.message and outcome.status is not Status.SKIPPED:
-            text, fence = visible(outcome.message).rstrip(), _fence(outcome.message)
+            text, fence = visible(outcome.message).rstrip(), _fence(outcome.message, 3)
             lines += ["", f"**{_name(outcome.entry.name)}**", "", fence, text, fence]
     return "\n".join(lines) + "\n"
 
@@ -142,7 +140,8 @@ def _row(outcome: Outcome) -> str:
     size = text_of_bytes(facts["bytes"]) if "bytes" in facts else ""
     result = f"{_SIGNS.get(outcome.status, '❌')} {outcome.status.value}"
     count = str(len(outcome.warnings) or "")
-    cells = (_name(outcome.entry.name), result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
+    name = _name(outcome.entry.name).replace("|", r"\|")
+    cells = (name, result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
     return f"| {' | '.join(cells)} |"
 
 
@@ -153,10 +152,12 @@ def _largest(outcome: Outcome) -> str:
 
 
 def _name(text: str) -> str:
-    """A name as Markdown shows it, also in a cell of a table."""
-    return _MARKDOWN.sub(r"\\\g<0>", visible_line(text))
+    """A name as code: there, neither Markdown nor what sites add to it (links, mentions, formulas) means anything."""
+    name, fence = visible_line(text), _fence(text, 1)
+    space = "" if name.strip(" `") == name != "" else " "
+    return f"{fence}{space}{name}{space}{fence}"
 
 
-def _fence(text: str) -> str:
+def _fence(text: str, least: int) -> str:
     """More backticks than the text has in a row."""
-    return "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    return "`" * max(least, *(len(run) + 1 for run in re.findall("`+", text)), least)

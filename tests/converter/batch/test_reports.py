@@ -6,19 +6,20 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.batch.entry import SEVERITY, Entry, Outcome, Status, worst_exit_code
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
 from prototrt.converter.commandline.frame import EXIT_CODES
-from prototrt.tests.odd_names import TEXTS
+from prototrt.tests.odd_names import LINKS, TEXTS
 
 GOLDENS = Path(__file__).parents[2] / "goldens"
 
@@ -190,14 +191,60 @@ class Shown(HTMLParser):
                 self.texts[tag][-1] += data
 
 
+def by_markdown_it(text: str) -> str:
+    """With the tables and strokes that GitHub and GitLab know."""
+    markdown: Any = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
+    return str(markdown.enable(["table", "strikethrough"]).render(text))
+
+
+def by_github(text: str) -> str:
+    """By the library that GitHub uses, with its extensions."""
+    cmark: Any = pytest.importorskip("cmarkgfm", reason="needs cmarkgfm, with GitHub's library in C")
+    return str(cmark.github_flavored_markdown_to_html(text))
+
+
+@pytest.mark.parametrize("render", [by_markdown_it, by_github])
 @settings(max_examples=200, deadline=None)
-@given(TEXTS)
-def test_markdown_of_any_name_as_it_is_rendered(text: str) -> None:
-    """By markdown-it, with the tables that GitHub and GitLab know."""
-    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
-    shown, plain = (Shown(markdown.render(markdown_report(named(each)))) for each in (text, "plain"))
-    if visible_line(text).strip():  # else the name in bold type is no name
-        assert shown.tags == plain.tags
-        assert shown.texts["strong"] == [visible_line(text)]
-    assert shown.texts["td"][::6] == [visible_line(text).strip(), visible_line(f"{text}x").strip()]
-    assert shown.texts["code"] == [visible(text or "why").rstrip() + "\n"]
+@given(text=TEXTS)
+@example(text="".join(LINKS))
+@example(text="a|b\\|c\\\\|d")
+@example(text="``a` ``` ")
+def test_markdown_of_any_name_as_it_is_rendered(render: Callable[[str], str], text: str) -> None:
+    shown, plain = (Shown(render(markdown_report(named(each)))) for each in (text, "plain"))
+    assert shown.tags == plain.tags
+    assert {*shown.tags} <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "strong", "pre", "code"}
+    assert shown.texts["strong"] == [visible_line(text) or "  "]
+    assert shown.texts["td"][::6] == [visible_line(text) or "  ", visible_line(f"{text}x")]
+    assert shown.texts["code"][-1] == visible(text or "why").rstrip() + "\n"
+
+
+@pytest.mark.parametrize("render", [by_markdown_it, by_github])
+@pytest.mark.parametrize("link", LINKS)
+def test_a_name_is_no_link(render: Callable[[str], str], link: str) -> None:
+    """As code, which sites leave alone also where they look for mentions, numbers of issues and formulas."""
+    html = render(markdown_report(named(link)))
+    assert html.count(f"<code>{escape(link)}</code>") == 2
+    assert not re.search(r"<(a|img|del|details|input)\b", html)
+
+
+@pytest.mark.parametrize("reader", ["lxml.etree", "junitparser"])
+@settings(max_examples=100, deadline=None)
+@given(text=TEXTS)
+def test_junit_as_other_programs_read_it(reader: str, text: str) -> None:
+    library: Any = pytest.importorskip(reader, reason=f"needs {reader.partition('.')[0]}")
+    report = junit_report(named(text)).encode()
+    if reader == "lxml.etree":
+        (suite,) = library.fromstring(report, library.XMLParser(resolve_entities=False))
+        names = [case.get("name") for case in suite]
+    else:
+        (suite,) = library.JUnitXml.fromstring(report)
+        names = [case.name for case in suite]
+        assert (suite.tests, suite.failures) == (2, 1)
+    assert names == [visible_line(text), visible_line(f"{text}x")]
+
+
+def test_junit_attaches_no_file() -> None:
+    """Jenkins publishes the files that a report names in this form."""
+    report = junit_report(named("[[ATTACHMENT|/etc/passwd]]"))
+    assert "[[ATTACHMENT" not in report
+    assert "\\x5b[ATTACHMENT|/etc/passwd]]" in report
