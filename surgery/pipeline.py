@@ -27,11 +27,9 @@ from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_affines import fold_affines
-from prototrt.surgery.passes.fold_constant_outputs import fold_constant_outputs
-from prototrt.surgery.passes.fold_constants import fold_constants
+from prototrt.surgery.passes.fold_constants import fold_constant_outputs, fold_constants
 from prototrt.surgery.passes.fuse_lstms import fuse_forward_lstms, fuse_lstms
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
-from prototrt.surgery.passes.inline_single_steps import inline_single_steps
 from prototrt.surgery.passes.join_columns import join_columns
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
@@ -40,16 +38,15 @@ from prototrt.surgery.passes.named_axes import caffe_layout
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
-from prototrt.surgery.passes.scale_products import scale_products
+from prototrt.surgery.passes.scan_bodies import scale_products, sink_sums
 from prototrt.surgery.passes.share_products import share_products
 from prototrt.surgery.passes.sink_moves import sink_moves
-from prototrt.surgery.passes.sink_sums import sink_sums
 from prototrt.surgery.passes.stack_products import stack_products
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.suit_opencv import suit_opencv
 from prototrt.surgery.passes.suit_openvino import suit_openvino
 from prototrt.surgery.passes.turn_scans import turn_scans
-from prototrt.surgery.passes.unroll_scans import unroll_scans
+from prototrt.surgery.passes.unroll_scans import inline_single_steps, unroll_scans
 from prototrt.surgery.passes.widen_products import widen_products
 from prototrt.surgery.runner import Pass, PassList, inside_bodies, run
 

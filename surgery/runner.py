@@ -12,8 +12,12 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Graph, Node, bodies
-from prototrt.surgery.ir.border import declared_changes, refuse_changed_bindings, refuse_changed_border
-from prototrt.surgery.ir.verification import InvalidGraphError
+from prototrt.surgery.ir.verification import (
+    InvalidGraphError,
+    declared_changes,
+    refuse_changed_bindings,
+    refuse_changed_border,
+)
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +62,7 @@ def run(graph: Graph, lists: Sequence[PassList], sound: set[Hashable] | None = N
 
     Nodes and graphs are immutable, so each is verified once: ``sound`` is what an earlier run verified.
     Raises ``InvalidGraphError`` if the given graph is invalid, and ``PassError`` if a pass fails, returns
-    an invalid graph, or changes more of its border than it declares: see ``surgery/ir/border.py``.
+    an invalid graph, or changes more of its border than it declares: see ``surgery/ir/verification.py``.
     """
     verified: set[Hashable] = set() if sound is None else sound
     graph.verify(verified)

@@ -18,7 +18,8 @@ import pytest
 
 import prototrt
 from prototrt import Precision
-from prototrt.surgery.ir import Graph, Value, sha256_of_graph
+from prototrt.converter.companions.manifest import sha256_of_graph
+from prototrt.surgery.ir import Graph, Value
 from prototrt.tests.fresh_python import ROOT, run_python
 
 CAFFE, FORKS, CAFFE2 = (ROOT / "tests" / "goldens" / name for name in ("caffe", "forks", "caffe2"))

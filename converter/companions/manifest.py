@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from prototrt.caffe_proto.common.files import changed, identity_of
 from prototrt.caffe_proto.common.wording import Command, Worded
@@ -14,7 +17,7 @@ from prototrt.converter.companions.script import write_script
 from prototrt.converter.signatures.indices import IndexRange, index_ranges
 from prototrt.converter.writing.json_text import json_text
 from prototrt.converter.writing.publication import Publication
-from prototrt.surgery.ir import AtMost, Graph, LeftOut, OpenSize, Value, symbols_of, walk
+from prototrt.surgery.ir import Array, AtMost, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import SEGMENTS
 from prototrt.surgery.ops import Plugin, Scan, While
@@ -147,3 +150,25 @@ def _input(value: Value, layout: Layout, ranges: Sequence[IndexRange]) -> dict[s
     ]
     binding = _binding(value, layout)
     return {**binding, "indices": own} if own else binding
+
+
+def sha256_of_graph(graph: Graph) -> str:
+    """SHA-256 of primitives, attributes, names, sizes and constants, in hexadecimal. Reads all weights."""
+    digest = hashlib.sha256(graph.text().encode())
+    for symbol, span in sorted(graph.symbols.items()):
+        digest.update(f"{symbol} {span.min} {span.opt} {span.max}\n".encode())
+    for node in walk(graph):
+        for value in node.inputs:
+            if value.data is not None:
+                for piece in _pieces(value.data):
+                    digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(array: Array) -> Iterator[memoryview]:
+    """The bytes, row by row. A view that is not contiguous is copied, but never as a whole."""
+    if array.flags.c_contiguous or array.ndim < 2:
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        return
+    for row in array:
+        yield from _pieces(row)

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
 from prototrt.converter.onnx.sizes import SizeName
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count
-from prototrt.surgery.ir.symbol_sources import symbol_sources
+from prototrt.surgery.ir.shapes import symbol_sources
 
 Proto: TypeAlias = Any
 """One of ONNX's messages: the types that onnx ships for them say little."""

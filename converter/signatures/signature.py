@@ -26,8 +26,7 @@ from prototrt.surgery.ir import (
 )
 from prototrt.surgery.ir.layout import stream_axis
 from prototrt.surgery.ir.range_words import another_range
-from prototrt.surgery.ir.shapes import ranges
-from prototrt.surgery.ir.symbol_sources import SymbolSource, symbol_sources
+from prototrt.surgery.ir.shapes import SymbolSource, ranges, symbol_sources
 
 SymbolSizes = Mapping[str, int]
 """The values of symbols in one call."""

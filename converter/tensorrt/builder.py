@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.subjects import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter import black_box
 from prototrt.converter.builder_options import chosen_options, refuse_for, refuse_without_gpu
-from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed, sha256_of_graph
 from prototrt.converter.companions.signing import Signer
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
 from prototrt.converter.tensorrt.api import Backend, find_backend
@@ -30,7 +30,7 @@ from prototrt.converter.views.notebook import notebook_build
 from prototrt.converter.writing.files import HashedStream, atomic_write
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign
-from prototrt.surgery.ir import Graph, node_count, sha256_of_graph
+from prototrt.surgery.ir import Graph, node_count
 from prototrt.surgery.pipeline import lowered
 
 

@@ -17,7 +17,7 @@ from prototrt.converter.options import TileLowering
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.sizes import SizeTensor
 from prototrt.surgery.ir import Array, Dim, DType, Node, OpenSize, Shape, Value, symbols_of
-from prototrt.surgery.ir.symbol_sources import symbol_sources
+from prototrt.surgery.ir.shapes import symbol_sources
 
 log = logging.getLogger(__name__)
 

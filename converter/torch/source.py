@@ -21,7 +21,7 @@ from prototrt.converter.torch.modules import module_of
 from prototrt.converter.torch.names import MODULE_NAMES, PythonNames, class_name, identifier
 from prototrt.converter.torch.statements import LONGEST, Statements, is_scalar, wrapped
 from prototrt.surgery.ir import Array, Graph, Node, Value
-from prototrt.surgery.ir.symbol_sources import symbol_sources
+from prototrt.surgery.ir.shapes import symbol_sources
 from prototrt.surgery.ops import Binary, Identity, Scan, Select, Slice, TopK, While
 
 _MOST_INLINE = 3

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded, excerpt
 from prototrt.surgery.ir import Graph, Range, Shape, Size, computable, range_of, size_from_text, symbols_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes
 from prototrt.surgery.ir.shapes import sizes as shown
-from prototrt.surgery.ir.symbol_sources import symbol_sources
+from prototrt.surgery.ir.shapes import symbol_sources
 from prototrt.surgery.options import RewriteOptions
 
 

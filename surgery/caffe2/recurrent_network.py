@@ -14,8 +14,8 @@ from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.caffe2.step_net import StepNet
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import GREATER, Concat, Identity, Reshape, Select, Slice, Tile
+from prototrt.surgery.recurrent.cells import scan
 from prototrt.surgery.recurrent.counting import numbers
-from prototrt.surgery.recurrent.scan import scan
 
 
 @operator_rule("RecurrentNetwork")

@@ -20,7 +20,7 @@ from prototrt.surgery.building.layer_rules import check_bottoms
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.ir import Shape, Value, fixed
 from prototrt.surgery.ops import ADD, Concat, Slice
-from prototrt.surgery.recurrent.scan import Step, StepFunction
+from prototrt.surgery.recurrent.cells import Step, StepFunction
 
 
 class StepNet:

@@ -1,6 +1,5 @@
 """The intermediate representation: a graph of primitives, in static single assignment, every value typed."""
 
-from prototrt.surgery.ir.digest import sha256_of_graph
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divided, range_of, rest_at
 from prototrt.surgery.ir.graph import (
     Graph,
@@ -19,9 +18,14 @@ from prototrt.surgery.ir.graph import (
 )
 from prototrt.surgery.ir.provenance import LeftOut, Source
 from prototrt.surgery.ir.shapes import (
+    EIGHT_BITS,
+    FLOATS,
+    HALVES,
+    Array,
     AtMost,
     DataSize,
     Dim,
+    DType,
     Shape,
     computable,
     element_count,
@@ -31,7 +35,6 @@ from prototrt.surgery.ir.shapes import (
     symbols_of,
 )
 from prototrt.surgery.ir.size_text import size_from_text
-from prototrt.surgery.ir.types import EIGHT_BITS, FLOATS, HALVES, Array, DType
 
 __all__ = [
     "EIGHT_BITS",
@@ -64,7 +67,6 @@ __all__ = [
     "range_of",
     "read",
     "rest_at",
-    "sha256_of_graph",
     "size_at",
     "size_from_text",
     "symbols_in",

@@ -17,9 +17,7 @@ from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import Segments
 from prototrt.surgery.ir.provenance import LeftOut, Source
-from prototrt.surgery.ir.shapes import Shape, sizes
-from prototrt.surgery.ir.symbol_sources import symbol_sources
-from prototrt.surgery.ir.types import FLOATS, HALVES, Array, DType
+from prototrt.surgery.ir.shapes import FLOATS, HALVES, Array, DType, Shape, sizes, symbol_sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from prototrt.surgery.ir.shapes import Dim
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir.graph import Op
-    from prototrt.surgery.ir.types import Array
+    from prototrt.surgery.ir.shapes import Array
     from prototrt.surgery.options import LayoutName
 
 STREAMS, STEPS = "N", "T"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import Origin, ShapeError
-from prototrt.surgery.ir.shapes import Dim
-from prototrt.surgery.ir.types import Array
+from prototrt.surgery.ir.shapes import Array, Dim
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,76 @@
-"""Sizes: known ones, symbols, and those that depend on the data."""
+"""Types and sizes of values: known sizes, symbols and where they can be read, and sizes that depend on the data."""
 
 from __future__ import annotations
 
+import enum
+import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size
 from prototrt.surgery.ir.range_words import one_size
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir.graph import Value
+
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class DType(enum.Enum):
+    """Element types, by NumPy's names."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT8 = "float8_e4m3fn"
+    INT8 = "int8"
+    INT32 = "int32"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """NumPy's type. Raises ``ConversionError`` if it is one of ml_dtypes, and that is not installed."""
+        return _numpy(self)
+
+    @staticmethod
+    def of(dtype: np.dtype[Any]) -> DType:
+        """The type that NumPy calls so. Raises ``ValueError`` for another one."""
+        return _kind(dtype)
+
+
+@functools.cache
+def _kind(dtype: np.dtype[Any]) -> DType:
+    return DType(dtype.name)
+
+
+@functools.cache
+def _numpy(kind: DType) -> np.dtype[Any]:
+    name: Any = kind.value
+    if kind in (DType.BFLOAT16, DType.FLOAT8):
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ConversionError(f"computing in {name} needs ml_dtypes", fix=pip_install("bf16")) from error
+        name = getattr(ml_dtypes, name)
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype
+
+
+FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+"""Types to compute in."""
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Types of 16 bits: primitives compute in float32 and round at the end, as matrix units do."""
+EIGHT_BITS = (DType.INT8, DType.FLOAT8)
+"""Types of quantized numbers, which only Quantize writes and which are worth a scale each."""
 
 
 def sizes(shape: Sequence[int | str]) -> str:
@@ -103,3 +164,35 @@ def open_count(shape: Shape, what: str = "the size") -> Size:
     for dim in shape:
         total = total * computable(dim, what)
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolSource:
+    """An axis of an input, ``factor * symbol + summand`` elements long."""
+
+    input: Value
+    axis: int
+    factor: int
+    summand: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the axis is as long as the symbol says."""
+        return (self.factor, self.summand) == (1, 0)
+
+    def solved(self, size: Any) -> Any:
+        """The size of the symbol where the axis has this length, a number or anything that adds and divides."""
+        return (size + -self.summand) // self.factor
+
+
+def symbol_sources(inputs: Iterable[Value]) -> dict[str, SymbolSource]:
+    """A source for each symbol that can be read: the first axis that is as long as it says, or else any."""
+    sources: dict[str, SymbolSource] = {}
+    for value in inputs:
+        for axis, dim in enumerate(value.shape):
+            line = dim.line if isinstance(dim, OpenSize) else None
+            if line is not None:
+                source = SymbolSource(value, axis, *line[1:])
+                if line[0] not in sources or (source.is_plain and not sources[line[0]].is_plain):
+                    sources[line[0]] = source
+    return sources

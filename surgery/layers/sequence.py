@@ -11,7 +11,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.layers.recurrent.indicator import indicator
+from prototrt.surgery.layers.recurrent.bottoms import indicator
 from prototrt.surgery.ops import (
     Cast,
     Clip,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.border import needs
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import Identity
 
 

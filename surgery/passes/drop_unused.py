@@ -6,8 +6,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value, symbols_in, walk
-from prototrt.surgery.ir.border import changes
-from prototrt.surgery.ir.symbol_sources import symbol_sources
+from prototrt.surgery.ir.shapes import symbol_sources
+from prototrt.surgery.ir.verification import changes
 from prototrt.surgery.ops import Scan, ScanInputs, ScanOutputs
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.border import needs
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import Binary, Scan, Tile
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.surgery.ir import Array, Graph, Node, Value
-from prototrt.surgery.ir.border import changes, needs
 from prototrt.surgery.ir.uniform_constants import map_elements
+from prototrt.surgery.ir.verification import changes, needs
 from prototrt.surgery.ops import Affine, Convolution, Deconvolution
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Value, fixed
-from prototrt.surgery.ir.border import needs
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Reduce, ReduceKind, Scan, Select, Slice
 
 if TYPE_CHECKING:

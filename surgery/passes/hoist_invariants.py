@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
-from prototrt.surgery.ir.border import needs
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import MatMul, Scan, ScanInputs
 from prototrt.surgery.passes.all_steps import ALL_STEPS
 

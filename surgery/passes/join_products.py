@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Value
-from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import Binary, Concat, MatMul
 from prototrt.surgery.passes.sums import Sums, Term, write_sum
 

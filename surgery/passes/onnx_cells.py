@@ -12,10 +12,9 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Node, Op, Shape, Value, bodies, fixed, wiring
 from prototrt.surgery.ops import LeakyReLU, Scan, Sigmoid, Slice, TanH, While
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
-from prototrt.surgery.recurrent.cells import Cell, LSTMCell, RNNCell, RNNForm
+from prototrt.surgery.recurrent.cells import Cell, LSTMCell, RNNCell, RNNForm, scan
 from prototrt.surgery.recurrent.gru import GRUCell
 from prototrt.surgery.recurrent.resets import GuardedCell
-from prototrt.surgery.recurrent.scan import scan
 
 
 class FusedCell(Op):

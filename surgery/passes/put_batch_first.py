@@ -8,8 +8,8 @@ from dataclasses import replace
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Dim, Graph, Node, Op, Shape, Value
-from prototrt.surgery.ir.border import changes
 from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factors
+from prototrt.surgery.ir.verification import changes
 from prototrt.surgery.ops import Transpose
 from prototrt.surgery.passes.moved_values import reshapes
 from prototrt.surgery.passes.named_axes import caffe_layout

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from prototrt.surgery.ir import Graph, Node, Op, Value
-from prototrt.surgery.ir.border import changes
+from prototrt.surgery.ir.verification import changes
 from prototrt.surgery.ops import Concat, Gather, Identity, Reshape, Slice
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
-from prototrt.surgery.ir.border import needs
 from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import ADD, MatMul, Reshape, Scan, Slice
 
 

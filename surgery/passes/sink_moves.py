@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, fixed
-from prototrt.surgery.ir.border import changes
+from prototrt.surgery.ir.verification import changes
 from prototrt.surgery.ops import (
     Binary,
     Cast,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.border import needs
+from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import Binary, Identity, MatMul, Reshape, Reverse, Scan, Slice, Tile, Transpose
 from prototrt.surgery.ops.elementwise import Pointwise
 

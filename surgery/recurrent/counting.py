@@ -10,7 +10,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Size, Value, computable
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 
 
 def numbers(build: Builder, count: Size, hint: str) -> Value:

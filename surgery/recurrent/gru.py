@@ -9,8 +9,7 @@ from typing import ClassVar
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Op, Value, fixed
-from prototrt.surgery.recurrent.cells import SIGMOID, TANH, Cell, Product, units
-from prototrt.surgery.recurrent.scan import Step
+from prototrt.surgery.recurrent.cells import SIGMOID, TANH, Cell, Product, Step, units
 
 
 @dataclass(frozen=True, slots=True)

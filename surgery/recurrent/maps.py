@@ -11,9 +11,8 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ops import Concat, Convolution
-from prototrt.surgery.recurrent.cells import Cell
+from prototrt.surgery.recurrent.cells import Cell, Step, StepFunction, scan
 from prototrt.surgery.recurrent.resets import GuardedCell
-from prototrt.surgery.recurrent.scan import Step, StepFunction, scan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import DType, Value
 from prototrt.surgery.ops import Cast, Pad, Select
-from prototrt.surgery.recurrent.cells import Cell
+from prototrt.surgery.recurrent.cells import Cell, Step
 from prototrt.surgery.recurrent.counting import numbered_steps
-from prototrt.surgery.recurrent.scan import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Value, fixed
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import Concat, Select, Slice
+from prototrt.surgery.recurrent.cells import scan
 from prototrt.surgery.recurrent.resets import Resets
-from prototrt.surgery.recurrent.scan import scan
-from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
-from prototrt.surgery.recurrent.states import StackStates, zeros
+from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack, StackStates, zeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)

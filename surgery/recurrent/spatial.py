@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Value
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 
 PlaceStep: TypeAlias = Callable[[Expression, Sequence[Expression]], Expression]
 """``step(h of the line before, each map's elements of this line) -> h``: lines (N, L, C) of L places."""

@@ -12,7 +12,7 @@ import prototrt
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery import runner
 from prototrt.surgery.ir import DType, Graph, Node, Recurrence, Value
-from prototrt.surgery.ir.border import BorderChange, changes, declared_changes
+from prototrt.surgery.ir.verification import BorderChange, changes, declared_changes
 from prototrt.surgery.ops import ADD, Cast, Identity, Scan, TanH
 from prototrt.surgery.pipeline import all_passes, lowered, quantizable
 from prototrt.surgery.runner import Pass, PassError, PassList, inside_bodies, run

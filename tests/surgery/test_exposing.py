@@ -13,7 +13,7 @@ from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.exposing import exposed
 from prototrt.surgery.ir import Graph, Value
 from prototrt.surgery.ops import ADD, MULTIPLY
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.tests.small_nets import op, rewritten
 
 X = np.array([[1], [2], [3]], np.float32)

@@ -11,7 +11,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Op, Value
 from prototrt.surgery.ops import ADD, Concat, MatMul, Scan, Slice, Softmax, TanH, Transpose
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
-from prototrt.surgery.recurrent.scan import Step, StepFunction, scan
+from prototrt.surgery.recurrent.cells import Step, StepFunction, scan
 from prototrt.tests.small_nets import numbers
 
 T, N, H = 5, 2, 3

@@ -25,7 +25,7 @@ from prototrt.surgery.ir import (
     fixed,
     walk,
 )
-from prototrt.surgery.ir.types import _numpy
+from prototrt.surgery.ir.shapes import _numpy
 from prototrt.surgery.ops import ADD, LeakyReLU, Scan, Sigmoid, TanH
 
 ORIGIN = Origin("net.prototxt", 3, "a", "TanH")

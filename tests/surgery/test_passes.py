@@ -25,12 +25,12 @@ from prototrt.surgery.ir import Graph, bodies
 from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
-from prototrt.surgery.passes.inline_single_steps import inline_single_steps
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
+from prototrt.surgery.passes.unroll_scans import inline_single_steps
 from prototrt.surgery.pipeline import all_passes
 from prototrt.surgery.runner import Pass, PassList, run
 from prototrt.tests.golden_cases import GOLDENS

@@ -10,9 +10,9 @@ import pytest
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Scan, TanH
-from prototrt.surgery.passes.scale_products import scale_products
+from prototrt.surgery.passes.scan_bodies import scale_products
 from prototrt.surgery.passes.share_products import share_products
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.tests.small_nets import numbers
 
 

@@ -28,7 +28,7 @@ from prototrt.surgery.ops import (
     Transpose,
 )
 from prototrt.surgery.pipeline import CANONICAL, FORMS, PRECISIONS, TILES, lowered
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.surgery.runner import run
 
 Tolerance = tuple[float, float]

@@ -17,7 +17,7 @@ from prototrt.surgery.ops import ADD, LRN, Scan, TanH
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.pipeline import lowered
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 
 INPUTS = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 3 dim: 2 dim: 4 } } }

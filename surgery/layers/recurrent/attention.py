@@ -10,11 +10,16 @@ from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Value, fixed
-from prototrt.surgery.layers.recurrent.bottoms import Expected, RecurrentBottoms, bottom, read_bottoms
-from prototrt.surgery.layers.recurrent.indicator import fitted_indicator
+from prototrt.surgery.layers.recurrent.bottoms import (
+    Expected,
+    RecurrentBottoms,
+    bottom,
+    fitted_indicator,
+    read_bottoms,
+)
 from prototrt.surgery.layers.recurrent.options import check_options
+from prototrt.surgery.layers.recurrent.recurrent_types import StoredBlobs
 from prototrt.surgery.layers.recurrent.states import LayerStates
-from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
 from prototrt.surgery.ops import Softmax
 from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm
 from prototrt.surgery.recurrent.running import StackInputs, run_stack

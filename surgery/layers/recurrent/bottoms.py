@@ -1,16 +1,19 @@
-"""Identifying and checking the bottoms of a recurrent layer."""
+"""Identifying and checking the bottoms of a recurrent layer, and the cont that ContinuationIndicator makes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Dim, Shape, Value, element_count
+from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value, computable, element_count, range_of
+from prototrt.surgery.ops import Concat
 from prototrt.surgery.recurrent.cells import clipped
 from prototrt.surgery.recurrent.running import StackInputs
 
@@ -210,3 +213,34 @@ def _expect_static(bottoms: RecurrentBottoms, place: int, index: int, value: Val
         because=f"{_size_text('N', bottoms.streams)}, the second dimension of {bottom(bottoms.layer, 0)}",
         fix="give it the static input of each stream",
     )
+
+
+def indicator(build: LayerBuilder, steps: Size, streams: Size) -> Value:
+    """0 in the first row, 1 elsewhere: (T, N)."""
+    if isinstance(steps, int) and isinstance(streams, int):
+        later = build.constant(np.broadcast_to(np.float32(1), (steps - 1, streams)), "continuing")
+        first = build.constant(np.broadcast_to(np.float32(0), (1, streams)), "beginning")
+        return build.add(Concat(0), first, later) if steps > 1 else first
+    number = Expression(build, build.aligned(build.counted_numbers(steps, "steps"), 2, 0))
+    return build.broadcast((number > 0).cast(DType.FLOAT32).value, (steps, streams), "cont")
+
+
+def fitted_indicator(build: LayerBuilder, cont: Value | None, shape: Shape) -> Value | None:
+    """An indicator of this shape (T, N) for one that states the usual sizes of what varies; or ``cont`` itself.
+
+    A ContinuationIndicator states numbers, and reads nothing that knows the sizes of a call.
+    """
+    node = None if cont is None else build.writer(cont)
+    if cont is None or node is None or node.origin.type != "ContinuationIndicator" or cont.shape == shape:
+        return cont
+    pairs = list(zip(cont.shape, shape, strict=False))
+    if len(shape) < 2 or not all(size == expected or size == _usual(expected) for size, expected in pairs):
+        return cont
+    differences = [f"{size} is {expected}" for size, expected in pairs if size != expected]
+    build.warn(f'"{cont.name}" states usual sizes, which vary: {" and ".join(differences)}')
+    steps, streams = map(computable, shape)
+    return indicator(build, steps, streams)
+
+
+def _usual(size: Dim) -> Dim:
+    return range_of(size).opt if isinstance(size, OpenSize) else size

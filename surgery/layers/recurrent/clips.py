@@ -17,7 +17,7 @@ from prototrt.surgery.recurrent.cells import Cell, LSTMCell
 from prototrt.surgery.recurrent.gates import reordered
 from prototrt.surgery.recurrent.gru import GRUCell
 from prototrt.surgery.recurrent.maps import run_over_maps
-from prototrt.surgery.recurrent.states import zeros
+from prototrt.surgery.recurrent.stacks import zeros
 
 _FIELD = "convolution_param"
 _BLOBS_WITH_PEEPHOLES = 4

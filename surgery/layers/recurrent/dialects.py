@@ -11,10 +11,9 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, 
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
+from prototrt.surgery.layers.recurrent.recurrent_types import StoredBlobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
-from prototrt.surgery.layers.recurrent.single_step import share_single_step
-from prototrt.surgery.layers.recurrent.states import LayerStates
-from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
+from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.cells import (
     IDENTITY,
     LSTMCell,

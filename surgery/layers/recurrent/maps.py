@@ -13,17 +13,19 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Shape, Value, computable, fixed
-from prototrt.surgery.layers.recurrent.bottoms import Expected, RecurrentBottoms, read_bottoms
+from prototrt.surgery.layers.recurrent.bottoms import (
+    Expected,
+    RecurrentBottoms,
+    fitted_indicator,
+    read_bottoms,
+)
 from prototrt.surgery.layers.recurrent.clips import lstm_of_a_clip
-from prototrt.surgery.layers.recurrent.indicator import fitted_indicator
 from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, geometry_of, read_convolution
 from prototrt.surgery.layers.recurrent.options import check_options
-from prototrt.surgery.layers.recurrent.single_step import share_single_step
-from prototrt.surgery.layers.recurrent.states import LayerStates
+from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.ops import ADD, LeakyReLU
-from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm
+from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, StepFunction
 from prototrt.surgery.recurrent.maps import EarlyPeepholes, run_over_maps
-from prototrt.surgery.recurrent.scan import StepFunction
 
 _GATES = 4
 _UNUSED = 2

@@ -9,8 +9,12 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_fields_of
 from prototrt.surgery.ir import Value, element_count
-from prototrt.surgery.layers.recurrent.bottoms import Expected, RecurrentBottoms, read_bottoms
-from prototrt.surgery.layers.recurrent.indicator import fitted_indicator
+from prototrt.surgery.layers.recurrent.bottoms import (
+    Expected,
+    RecurrentBottoms,
+    fitted_indicator,
+    read_bottoms,
+)
 from prototrt.surgery.layers.recurrent.options import (
     check_options,
     directions,
@@ -18,10 +22,8 @@ from prototrt.surgery.layers.recurrent.options import (
     is_caffes,
     limit,
 )
-from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType
-from prototrt.surgery.layers.recurrent.single_step import share_single_step
-from prototrt.surgery.layers.recurrent.states import LayerStates
-from prototrt.surgery.layers.recurrent.stored_blobs import StoredBlobs
+from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType, StoredBlobs
+from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.running import run_stack
 from prototrt.surgery.recurrent.stacks import Stack
 

@@ -18,7 +18,7 @@ from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Recurrence, Value
 from prototrt.surgery.ops import ADD
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.tests.command_line import DIGITS
 from prototrt.tests.digit_strips import digits
 from prototrt.tests.small_nets import failure, float32, op, rewritten

@@ -19,7 +19,7 @@ from prototrt.converter.onnx.lowering import lowers
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, Graph, OpenSize, Range
 from prototrt.surgery.ops import ADD, MULTIPLY, Axis, Identity, MatMul, Reshape, Scan, TanH
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.tests.digit_strips import digits
 from prototrt.tests.dynamic_lstm import dynamic_graph
 from prototrt.tests.fresh_python import run_python

@@ -20,10 +20,9 @@ from prototrt.surgery.ir import Array, DType, Graph, Value
 from prototrt.surgery.ops import GREATER, LeakyReLU, Scan, Sigmoid
 from prototrt.surgery.passes import fuse_lstms
 from prototrt.surgery.pipeline import CANONICAL, lowered
-from prototrt.surgery.recurrent.cells import Cell, LSTMCell, RNNCell, RNNForm
+from prototrt.surgery.recurrent.cells import Cell, LSTMCell, RNNCell, RNNForm, scan
 from prototrt.surgery.recurrent.gru import GRUCell
 from prototrt.surgery.recurrent.resets import GuardedCell
-from prototrt.surgery.recurrent.scan import scan
 from prototrt.surgery.runner import run
 from prototrt.tests.command_line import done
 from prototrt.tests.golden_cases import Case, caffe_cases

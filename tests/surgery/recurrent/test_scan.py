@@ -10,7 +10,7 @@ import pytest
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph, Value
 from prototrt.surgery.ops import ADD, MULTIPLY, Identity, Scan, ScanInputs, ScanOutputs
-from prototrt.surgery.recurrent.scan import Step, scan
+from prototrt.surgery.recurrent.cells import Step, scan
 
 STEPS = np.array([[1], [2], [3], [4]], np.float32)
 

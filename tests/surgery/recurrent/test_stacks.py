@@ -11,9 +11,8 @@ import pytest
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.surgery.ops import ADD
-from prototrt.surgery.recurrent.cells import Cell
+from prototrt.surgery.recurrent.cells import Cell, Step
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
-from prototrt.surgery.recurrent.scan import Step
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
 
 

@@ -13,8 +13,7 @@ import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array, Op, fixed
-from prototrt.surgery.layers.recurrent.activations import activation_named
-from prototrt.surgery.layers.recurrent.options import OPTIONS
+from prototrt.surgery.layers.recurrent.options import OPTIONS, activation_named
 from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
