@@ -4,6 +4,7 @@
 #   make test-slow runs the tests that take long
 #   make test-lowest PYTHON=python3.10  runs the tests with the lowest versions that setup.cfg allows
 #   make test-triton serves the sample with a real Triton server
+#   make bench     measures times
 #   make coverage  runs every test, and lists the lines that none of them reaches
 #   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
