@@ -29,10 +29,8 @@ class LoadOptions(Options):
     phase: Phase = one_of(Phase, "The phase to read the net for; by default TEST.")  # a field
     level: int = option("The NetState level to read the net for; by default 0.", 0)
     stages: Names = option("The NetState stages to read the net for.", ())
-    random_weights: int | None = at_least(
-        0, "Use random weights, drawn from this seed, to test the topology."
-    )
-    allow_unknown: bool = option("Drop unknown fields that only matter to training, with a warning.", False)
+    random_weights: int | None = at_least(0, "Draw random weights from this seed.")
+    allow_unknown: bool = option("Drop unknown fields that only matter to training.", False)
     overrides: Overrides | None = option(
         Worded(
             "Set fields of the layers whose names match, as in {}.",

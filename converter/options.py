@@ -91,26 +91,25 @@ class BuildOptions(Options):
 
     backend: BackendName = one_of(
         BackendName,
-        "rtx: TensorRT for RTX, which builds without a GPU, for GeForce and RTX GPUs. enterprise: TensorRT itself,"
-        " which needs a GPU of the kind that runs the engine. auto: enterprise if it can build here, else rtx.",
+        "rtx: TensorRT for RTX, for GeForce and RTX GPUs, needs no GPU to build. enterprise: TensorRT"
+        " itself, needs a GPU of the kind that runs the engine. auto: enterprise if it can build here,"
+        " else rtx.",
     )
     _: KW_ONLY
     tf32: bool = option("Allow TF32: faster, but not Caffe's float32.", False)
     tile: TileLowering = one_of(
         TileLowering,
-        "How to lower a Tile, such as the Tile of cont: as a broadcast where possible, as a slice that wraps, or as a"
-        " plugin, which TensorRT for RTX does not support.",
+        "How to lower a Tile, such as that of cont: as a broadcast where possible, a slice that wraps,"
+        " or a plugin (not for TensorRT for RTX).",
     )
     profiles: Profiles = option(
         Worded(
-            "Optimization profiles: ranges of the sizes that vary, each with its own kernels. One is as in {}.",
+            "Optimization profiles: ranges of the sizes that vary, each with its own kernels, as in {}.",
             Option("profiles", {"N": (1, 1, 1)}),
         ),
         (),
     )
-    timing_cache_file: str | None = option(
-        "Read the times of kernels from this file, if it exists, and add the times of this build."
-    )
+    timing_cache_file: str | None = option("Read and update the times of kernels in this file.")
     mem_pool_size: PoolSizes | None = option(
         Worded(
             "The most memory that the builder may use, as in {}.",
@@ -118,17 +117,16 @@ class BuildOptions(Options):
         )
     )
     builder_optimization_level: int | None = at_least(
-        0, "How long TensorRT searches for faster kernels; its own default is 3.", most=5
+        0, "How long TensorRT searches for faster kernels; its default is 3.", most=5
     )
     version_compatible: bool = option("Build an engine that later releases of TensorRT run.", False)
     hardware_compatibility_level: HardwareCompatibility = one_of(
         HardwareCompatibility,
-        "Build an engine for more GPUs than the one here: for compute capability 8.0 and newer, or for the same"
-        " compute capability.",
+        "Build for more GPUs than the one here: of compute capability 8.0 and newer, or of the same one.",
     )
     compute_capabilities: Sequence[ComputeCapability] = one_of(
         ComputeCapability,
-        "The GPUs that TensorRT for RTX builds for, as in 7.5,8.9; by default all from 8.0 on.",
+        "The GPUs that TensorRT for RTX builds for; by default all from 8.0 on.",
         default=(),
     )
     strip_weights: bool = option("Leave out weights that the application puts back into the engine.", False)
@@ -150,10 +148,8 @@ class BuildOptions(Options):
 class ExportOptions(Options):
     """How an ONNX model is written."""
 
-    onnx_lstm: bool = option("Use ONNX's LSTM operator where a recurrence equals it.", False)
-    opset: int | None = at_least(
-        OLDEST_OPSET, "Write an ONNX model in this set of ONNX's operators, 11 or newer."
-    )
+    onnx_lstm: bool = option("Use ONNX's LSTM, GRU or RNN where a recurrence equals it.", False)
+    opset: int | None = at_least(OLDEST_OPSET, "The opset of the ONNX model.")
     readers: Sequence[ReaderName] = one_of(
         ReaderName,
         "The programs that will read the model; a target names them.",
@@ -168,23 +164,16 @@ class ConvertOptions(Options):
 
     target: TargetName | None = one_of(
         TargetName,
-        "The machine or the program that will run the result. rtx: an engine for GeForce and RTX GPUs. datacenter,"
-        " jetson, triton: an ONNX model, and a script that builds the engine there with trtexec; jetpack4, jetpack5,"
-        " jetpack6: the same for older Jetsons. onnx, opencv, openvino: an ONNX model for onnxruntime, OpenCV 5 or"
-        " OpenVINO. The name of a machine stands for its target: orin-nano, xavier, nano, t4, a100, rtx4090.",
+        "The machine or program that will run the result. rtx: an engine. datacenter, jetson, triton;"
+        " jetpack4, jetpack5, jetpack6 (older Jetsons): an ONNX model, and a script that builds the"
+        " engine there. onnx (onnxruntime), opencv, openvino: an ONNX model. A machine stands for its"
+        " target: orin-nano, xavier, nano, t4, a100, rtx4090.",
         default=None,
         synonyms=MACHINES,
     )
-    verify: bool = option(
-        "Compare the network with our primitives, on random inputs, before writing it.", False
-    )
-    sign: str | None = option(
-        "Sign the manifest of an engine with the Ed25519 key in this file (PEM or OpenSSH), so that whoever runs it"
-        " can demand the signature."
-    )
-    emit_header: str | None = option(
-        "Also write a C++ header with the names, types and shapes of inputs and outputs, and the recurrent pairs."
-    )
+    verify: bool = option("Check the result on random inputs before writing it.", False)
+    sign: str | None = option("Sign the engine's manifest with this Ed25519 key (PEM or OpenSSH).")
+    emit_header: str | None = option("Also write a C++ header with inputs, outputs and recurrent pairs.")
 
 
 NO_SUFFIX = ""
@@ -203,7 +192,8 @@ class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOpti
     )
     file: PathLike = field(
         metadata=meaning(
-            "The file to write: an ONNX model if it ends in .onnx, a PyTorch module if in .py, else an engine."
+            "The file to write: an ONNX model if it ends in .onnx, a PyTorch module if in .py, else an"
+            " engine."
         )
     )
     _: KW_ONLY
@@ -228,16 +218,16 @@ class DataOptions(Options):
     """
 
     inputs: Inputs | None = option(
-        "The inputs: an npz file with arrays by blob name, an npy file, an image, or a folder of such files."
+        "An npz file with arrays by blob name, an npy file, an image, or a folder of these."
     )
     data_loader: str | None = not_in_lists(
-        "A Python function that yields inputs, as in Polygraphy: dictionaries of arrays by blob."
+        "A Python function that yields dictionaries of arrays by blob, as in Polygraphy."
     )
     mean: Sequence[float] = not_in_lists("For images: subtract this from pixels of 0 to 255.", ())
-    scale: float = not_in_lists("For images: multiply by this after subtracting the mean.", 1.0)
+    scale: float = not_in_lists("For images: multiply by this after the subtraction.", 1.0)
     channels: ChannelOrder = one_of(ChannelOrder, "For images: the order of the channels.", not_in_lists=True)
     resize: Sequence[int] | None = not_in_lists(
-        "For images: resize to this height and width, or to this shorter side, and crop the middle."
+        "For images: resize to this height and width, or this shorter side, and crop the middle."
     )
 
     def refuse_no_source(self) -> None:
@@ -257,12 +247,8 @@ class CompareOptions(Options):
     ways: Sequence[Way] = one_of(Way, f"The ways to compare: {', '.join(WAY_NAMES)}.", default=("network",))
     layers: bool = option("Compare every blob that remains, not only the outputs.", False)
     exporting: ExportOptions | None = only_in_python("How the model for onnx and onnx-lstm is written.")
-    atol: float | None = option(
-        "How far each number may be off; by default what rounding in the net's precision explains."
-    )
-    rtol: float | None = option(
-        "How far it may be off beyond that, as a share of the largest magnitude of its blob."
-    )
+    atol: float | None = option("How far each number may be off; the default depends on the precision.")
+    rtol: float | None = option("How far beyond that, as a share of its blob's largest magnitude.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -278,14 +264,14 @@ class CompareOptions(Options):
 class VerifyOptions(CompareOptions, DataOptions):
     """The ways to compute a net, the inputs, and what results are compared with."""
 
-    expect: str | None = option("Expected outputs, such as those of your old program: an npz file.")
+    expect: str | None = option("Expected outputs, such as those of your old program.")
     calls: int | None = at_least(1, "Number of calls; state carries over from call to call.", most=MOST_CALLS)
     seed: int = at_least(0, "Seed of the random inputs.", 0)
     rewriting: RewriteOptions | None = only_in_python("How the net is rewritten.", compare=True)
     progress: Started | None = only_in_python("Called while the cost of 8 bits is measured.")
     auto_keep: float | None = option(
-        "With int8 or fp8: find the fewest layers to keep in float, so that this share of all decisions (0.99) is the"
-        " same as in float32."
+        "With int8 or fp8: find the fewest layers to keep in float, so that this share of decisions"
+        " (as in 0.99) stays as in float32."
     )
 
     def __post_init__(self) -> None:
@@ -325,16 +311,14 @@ class TritonOptions(Options):
     name: str | None = option("The name of the model; by default, the name of the net.")
     max_batch_size: int | None = at_least(
         1,
-        "How many requests are computed together; by default 8, or 1 if the net cannot take a batch.",
+        "How many requests are computed together; by default 8, or 1 if the net takes no batch.",
         most=65_536,
     )
     platform: Platform = one_of(
         Platform,
-        "What computes the model: ONNX Runtime, TensorRT, or prototrt itself in Triton's Python backend.",
+        "What computes the model; python is prototrt in Triton's Python backend.",
     )
-    labels: str | None = option(
-        "A text file with the name of a class in each line, for the output with as many classes."
-    )
+    labels: str | None = option("A text file with a class in each line, for the output with as many classes.")
 
 
 @dataclass(frozen=True)
@@ -344,14 +328,14 @@ class BatchOptions(Options):
     folder: PathLike = field(metadata=meaning("The folder for engines; created if needed."))
     _: KW_ONLY
     jobs: int | None = at_least(1, "Number of processes; by default one per core.")
-    scheduler: str | None = option("Convert on the Dask cluster at this address, tcp://HOST:PORT.")
+    scheduler: str | None = option("Convert on the Dask cluster at this address.")
     keep_going: bool = option("Convert the remaining models when one fails.", False)
-    report_junit: str | None = option("JUnit XML, as GitLab and Jenkins read it.")
-    report_json: str | None = option("All facts about each model.")
-    report_md: str | None = option("A table in Markdown, for the page of a job.")
-    cache: str | None = option("Cache conversions in this folder; convert only models that changed.")
+    report_junit: str | None = option("Write JUnit XML, for GitLab and Jenkins.")
+    report_json: str | None = option("Write all facts about each model.")
+    report_md: str | None = option("Write a table in Markdown, for the page of a job.")
+    cache: str | None = option("Keep conversions in this folder; convert only models that changed.")
     verify_cache: bool | None = option(
-        "Hash cached files before they are used. By default, only those of a cache that was restored or moved."
+        "Hash all cached files before they are used; by default only those of a restored or moved cache."
     )
     progress: BatchProgress | None = only_in_python(
         "Called with the number of models; what it returns is called with the outcome of each."

@@ -58,7 +58,7 @@ OF_THE_NET = (
 
 def _whole_shapes(which: str, name: str, size: int) -> Worded:
     example = Option(name, {"data": (1, 3, size, size)})
-    return Worded("The {} input shapes of an engine whose sizes vary, as in {}.", which, example)
+    return Worded("The {} shapes of inputs that vary, as in {}.", which, example)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +67,14 @@ class RewriteOptions(Options):
 
     shapes: OpenShapes | None = option(
         Worded(
-            "The shapes of inputs, instead of those in the file, as in {}, or with sizes that vary: {}.",
+            "The shapes of inputs, as in {}, or with sizes that vary: {}.",
             Option("shapes", {"data": (1, 3, 224, 224)}),
             Option("shapes", {"data": (Varying("N"), 3, Varying("16*H"), 224)}),
         )
     )
     sizes: SizeRanges | None = option(
         Worded(
-            "The smallest, usual and largest value of a size that a shape names, as in {}.",
+            "The smallest, usual and largest value of a size that varies, as in {}.",
             Option("sizes", {"N": (1, 8, 64)}),
         )
     )
@@ -83,31 +83,31 @@ class RewriteOptions(Options):
     max_shapes: Shapes | None = option(_whole_shapes("largest", "max_shapes", 512))
     dynamic: Sequence[VaryingSize] = one_of(
         VaryingSize,
-        "Let the batch N, time (the steps T) or size (height and width) of all inputs vary; a warning states the"
-        " ranges.",
+        "Let the batch N, time T or size (height and width) of all inputs vary; a warning states the ranges.",
         default=(),
     )
     outputs: Names | None = option(
-        "Cut the net at these blobs. auto: before layers that cannot be converted; all: every blob becomes an output."
+        "Cut the net at these blobs; auto: before layers that cannot be converted; all: every blob is"
+        " an output."
     )
     cont: Cont = one_of(
         Cont,
-        "drop: assume that every step continues, and drop the cont input; zero the state to start a sequence.",
+        "drop: leave out the cont input, so that every step continues; zero the state to start a sequence.",
     )
     sequence: Form = one_of(
         Form,
-        "How recurrent layers run: loop; unroll, at most 64 steps; or step, where there is one. auto: step where there"
-        " is one step, else loop.",
+        "How recurrent layers run: as a loop, unrolled (at most 64 steps), or as one step. auto: step"
+        " if T is 1, else loop.",
     )
     state: States = option(
-        "Recurrent state. bind: inputs and outputs to feed back; zero: zero at each call; or arrays by the names of"
-        " these inputs.",
+        "Recurrent state. bind: inputs and outputs to feed back; zero: zero at each call; or arrays by"
+        " the names of those inputs.",
         "bind",
     )
     layout: LayoutName = one_of(
         LayoutName,
-        "batch-first: inputs, outputs and states of recurrent nets begin with the batch N: (N, T, ...), and (N, ...)"
-        " where T is 1.",
+        "batch-first: blobs and states of recurrent nets begin with the batch: (N, T, ...), or (N,"
+        " ...) if T is 1.",
     )
     tile: TileForm = one_of(
         TileForm,
@@ -115,37 +115,31 @@ class RewriteOptions(Options):
     )
     precision: Precision = one_of(
         Precision,
-        "The precision of products: convolutions, InnerProduct, and the products of an LSTM. Inputs, outputs and state"
-        " stay float32. int8 and fp8 need scales.",
+        "The precision of products (convolutions, InnerProduct, LSTM). Inputs, outputs and state stay"
+        " float32. int8 and fp8 need scales.",
     )
-    scales: str | None = option(
-        Worded("The file of scales for int8 and fp8 that {} wrote.", Command("calibrate"))
-    )
+    scales: str | None = option(Worded("Scales for int8 and fp8, from {}.", Command("calibrate")))
     calibration_cache: str | None = option(
-        "Scales that another program measured: a calibration cache of TensorRT, or a table of ncnn,"
+        "Scales from another program: a calibration cache of TensorRT, or a table of ncnn,"
         " caffe-int8-convert-tools or NVDLA."
     )
     ranges: Mapping[str, float] | None = only_in_python(
         "The largest magnitudes of values, by name: scales without a file.", compare=True
     )
     quantize_all: bool = option(
-        "Also quantize the first convolution, the last product and depthwise convolutions.", False
+        "Also quantize the first convolution, the last product, and depthwise convolutions.", False
     )
-    keep_float: Names = option("The layers that are not quantized.", ())
-    force: bool = option("Unroll more than 64 steps, however long the build takes.", False)
-    preprocess: bool = option(
-        "Subtract the mean and scale, as the data layers of the training net did.", False
-    )
-    strict: bool = option(
-        "Refuse weights that are NaN or infinite, and nets that would be cut before a layer.", False
-    )
+    keep_float: Names = option("Layers that are not quantized.", ())
+    force: bool = option("Unroll more than 64 steps.", False)
+    preprocess: bool = option("Subtract the mean and scale, as the training net's data layers did.", False)
+    strict: bool = option("Refuse weights that are NaN or infinite, and nets that would be cut.", False)
     fork: Fork | None = one_of(
         Fork, "The fork of Caffe that the model comes from, if its layers do not show it.", default=None
     )
     settings: Mapping[str, Any] | str | None = option(
-        "Settings that the model's program kept elsewhere, such as the number of proposals: a JSON file."
+        "Settings that the model's program kept elsewhere, such as the number of proposals."
     )
-    rules: str | None = option("A Python file with rules for further layers. It is run.")
+    rules: str | None = option("A file with rules for further layers. It is run.")
     replace: Replacements | None = option(
         Worded(
             "Rules for single layers: functions in Python files, as in {}. The files are run.",
@@ -155,17 +149,19 @@ class RewriteOptions(Options):
     )
     plugin: Plugins | None = option(
         Worded(
-            "Let TensorRT plugins compute the layers of a type: NAME:VERSION, or NAME:VERSION:NAMESPACE, as in {}.",
+            "Let TensorRT plugins compute the layers of a type: NAME:VERSION, or"
+            " NAME:VERSION:NAMESPACE, as in {}.",
             Option("plugin", {"RoiAlign": "RoiAlign:1:acme"}),
         )
     )
     nms: NmsForm = one_of(
         NmsForm,
-        "native: suppress boxes with the NMS layer of ONNX or TensorRT where it decides as the fork does. TensorRT for"
+        "native: suppress boxes with the NMS layer of ONNX or TensorRT where it decides as the fork"
+        " does. TensorRT for"
         " RTX has no such layer.",
     )
     max_memory: str | None = option(
-        "Memory limit for constants that the net itself makes, as in 4GB; by default 80 % of the memory."
+        "Memory limit for constants that the net itself makes; by default 80 % of the memory."
     )
     require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
 

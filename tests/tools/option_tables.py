@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import click
@@ -36,8 +37,23 @@ def rows(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, s
 
 
 def _table(heading: str, options: dict[Row, list[str]]) -> str:
-    lines = [f"### {heading}", "", "| option | meaning | commands |", "| --- | --- | --- |"]
+    """The commands that most options of a section have stand above them, the others before the meaning."""
+    sets = Counter(tuple(paths) for paths in options.values())
+    shared = max(sets, key=lambda each: (sets[each], len(each))) if heading in SECTIONS else ()
+    head = [f"Of {', '.join(shared)}, unless stated."] if shared else []
+    lines = ["| option | meaning |", "| --- | --- |"]
     for (spelling, meaning), paths in options.items():
         spelling, meaning = spelling.replace("|", "\\|"), " ".join(meaning.replace("|", "\\|").split())
-        lines.append(f"| `{spelling}` | {meaning} | {', '.join(paths)} |")
-    return "\n".join(lines)
+        lines.append(f"| `{spelling}` | {_of(paths, shared)}{meaning} |")
+    return "\n\n".join([f"### {heading}", *head, "\n".join(lines)])
+
+
+def _of(paths: list[str], shared: tuple[str, ...]) -> str:
+    """The commands that have an option, by how they differ from those that share the section's options."""
+    further = [each for each in paths if each not in shared]
+    missing = [each for each in shared if each not in paths]
+    if shared and not missing:
+        return f"*also {', '.join(further)}*: " if further else ""
+    if shared and not further and len(missing) < len(paths):
+        return f"*not {', '.join(missing)}*: "
+    return f"*{', '.join(paths)}*: "

@@ -55,9 +55,14 @@ def cache() -> None:
 @cache.command()
 @click.argument("folder")
 @click.option(
-    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Entries not used for this long."
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Remove entries not used for this long.",
 )
-@click.option("--max-size", type=Bytes(), help="The least recently used entries above this size, as in 10GB.")
+@click.option(
+    "--max-size", type=Bytes(), help="Remove the least recently used entries above this size, as in 10GB."
+)
 @json_option
 @common_options
 def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
@@ -68,9 +73,7 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 
 @click.command(cls=Guarded, short_help="Report which nets convert, and what stops the others.")
 @click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder())
-@click.option(
-    "-o", "target", type=OutputFile(".html", ".json"), help="Also write the report: .html or .json."
-)
+@click.option("-o", "target", type=OutputFile(".html", ".json"), help="Write the report, .html or .json.")
 @json_option
 @common_options
 def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:

@@ -87,11 +87,12 @@ def run(
 @click.option(
     "--calls",
     type=click.IntRange(min=1, max=MOST_CALLS),
+    metavar="N",
     default=100,
     show_default=True,
     help="How many calls to time.",
 )
-@click.option("--profile", is_flag=True, help="Also print the time of each TensorRT layer.")
+@click.option("--profile", is_flag=True, help="Also print the time of each layer.")
 @running_options
 @json_option
 @common_options

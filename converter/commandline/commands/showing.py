@@ -84,7 +84,10 @@ def inspect(
 @text_target_option()
 @stage_options
 @click.option(
-    "--verification", type=InputFile(), metavar="FILE.json", help="The output of `verify --json`, for a page."
+    "--verification",
+    type=InputFile(),
+    metavar="FILE.json",
+    help="The output of `verify --json`, to show on a page.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser.")
 @common_options

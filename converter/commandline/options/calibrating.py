@@ -55,19 +55,14 @@ calibrate_options = options(
     click.option(
         "--export-cache",
         type=OutputFile(),
-        help="Also write the scales for another program: as TensorRT's calibration cache; as ncnn's table, if FILE"
-        " ends in .table; for NVDLA's compiler, if it ends in .json.",
+        help="Write the scales for TensorRT; for ncnn if FILE ends in .table; for NVDLA if in .json.",
     ),
-    click.option(
-        "--merge", is_flag=True, help="MODEL and WEIGHTS are two files of scales: write their union."
-    ),
-    click.option(
-        "--scales", type=InputFile(), metavar="FILE.json", help="Read scales instead of data, to export them."
-    ),
+    click.option("--merge", is_flag=True, help="Join two files of scales, MODEL and WEIGHTS."),
+    click.option("--scales", type=InputFile(), metavar="FILE.json", help="Read scales instead of data."),
     click.option(
         "--calibration-cache",
         type=InputFile(),
         metavar="FILE",
-        help="Read a table of TensorRT, ncnn, caffe-int8-convert-tools or NVDLA instead of data.",
+        help="Read another program's table instead of data.",
     ),
 )

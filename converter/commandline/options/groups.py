@@ -55,6 +55,7 @@ def field_option(kind: type[Options], name: str, *spellings: str, **attributes: 
         attributes["is_flag"] = True
     elif least is not None:
         attributes["type"] = click.IntRange(min=least, max=option_field.metadata.get("most"))
+        attributes.setdefault("metavar", "N")
     elif choices is not None:
         attributes.setdefault("type", _Choice(option_field))
     if "multiple" in attributes:

@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _net_options(*stage_names: str) -> Callable[[F], F]:
     return options(
         field_option(LoadOptions, "phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False)),
-        field_option(LoadOptions, "level", type=int),
+        field_option(LoadOptions, "level", type=int, metavar="N"),
         field_option(LoadOptions, "stages", *stage_names, multiple=True, metavar="NAME"),
         field_option(RewriteOptions, "shapes", "--shape", type=BlobShape(), multiple=True, collect=dict),
         field_option(RewriteOptions, "dynamic", type=Ways()),

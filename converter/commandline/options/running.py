@@ -51,26 +51,27 @@ call_options = options(
     click.option(
         "--on",
         type=click.Choice(WAY_NAMES),
-        help="What computes. reference: the net's primitives, in NumPy; the default, unless MODEL is an engine."
-        " network: the network that TensorRT receives, also in NumPy. onnx: the ONNX model, in onnxruntime."
-        " onnx-lstm: the same with ONNX's LSTM. engine: TensorRT, on a GPU.",
+        help="What computes. reference, the default: the primitives, in NumPy. network: the network that"
+        " TensorRT receives, in NumPy. onnx: onnxruntime. onnx-lstm: the same with ONNX's LSTM."
+        " engine: TensorRT, on a GPU.",
     ),
     click.option(
         "--outputs",
         "shown",
         type=Blobs(),
-        help="Write these blobs instead of the outputs of the net, or all of its blobs.",
+        help="Write these blobs instead of the net's outputs.",
     ),
     click.option(
         "--calls",
         type=click.IntRange(min=1, max=MOST_CALLS),
+        metavar="N",
         help="Number of calls; state carries over from call to call.",
     ),
     click.option(
         "--draw",
         type=OutputFile(".png"),
         metavar="FILE.png",
-        help="Also draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
+        help="Draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
     ),
 )
 
@@ -104,19 +105,17 @@ class RunningOptions:
 
 
 running_options = options(
-    click.option(
-        "--trust", is_flag=True, help="Run a plan without a manifest, because you trust its author."
-    ),
+    click.option("--trust", is_flag=True, help="Run a plan without a manifest."),
     click.option(
         "--trust-key",
         type=InputFile(),
         multiple=True,
         metavar="PUBLIC_KEY",
-        help="Run only plans signed with this Ed25519 key (PEM or OpenSSH): see `convert --sign`.",
+        help="Run only plans signed with this key, by `convert --sign`.",
     ),
     click.option(
         "--runtime-cache",
         type=OutputFile(),
-        help="Where TensorRT for RTX keeps the kernels that it compiles; by default, beside the plan.",
+        help="Where TensorRT for RTX keeps compiled kernels; by default beside the plan.",
     ),
 )

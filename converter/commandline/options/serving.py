@@ -14,7 +14,7 @@ triton_options = options(
         "repository",
         metavar="REPOSITORY",
         required=True,
-        help="The model repository: the model becomes a folder in it.",
+        help="The model repository, where the model becomes a folder.",
     ),
     field_option(TritonOptions, "name", metavar="NAME"),
     field_option(TritonOptions, "max_batch_size"),
@@ -23,6 +23,6 @@ triton_options = options(
     field_option(
         BuildOptions,
         "backend",
-        meaning="For --platform python: rtx or enterprise writes a plan, for a GPU, instead of an ONNX model.",
+        meaning="For --platform python: rtx or enterprise writes a plan instead of an ONNX model.",
     ),
 )

@@ -42,8 +42,7 @@ stage_options = options(
         "name",
         type=click.Choice(STAGES),
         default="parsed",
-        help="parsed: the net as written; rewritten: its graph of primitives;"
-        " lowered: the graph that a backend receives.",
+        help="parsed: the net as written; rewritten: its graph of primitives; lowered: the graph for a backend.",
     ),
     reader_option,
 )
@@ -54,8 +53,7 @@ inspection_stage_options = options(
         "names",
         multiple=True,
         metavar="rewritten|lowered|NAME",
-        help="Print a graph instead: rewritten, as primitives; or lowered, as given to a backend."
-        " Any other name is a NetState stage, as with --net-stage.",
+        help="Print the graph of primitives, or the lowered graph for a backend. Any other name is a NetState stage.",
     ),
     reader_option,
 )
