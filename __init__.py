@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto.common.errors import (
         BuildError,
         ConversionError,
+        ConversionWarning,
         EngineError,
         MissingBlobError,
         MissingShapesError,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         VerificationError,
         WeightsError,
     )
-    from prototrt.caffe_proto.common.warned import ConversionWarning
     from prototrt.caffe_proto.forks import Fork
     from prototrt.caffe_proto.options import LoadOptions, Phase
     from prototrt.converter.builder_options import (
@@ -205,7 +205,7 @@ _HOMES = {
         ),
         "prototrt.caffe_proto.options",
     ),
-    "ConversionWarning": "prototrt.caffe_proto.common.warned",
+    "ConversionWarning": "prototrt.caffe_proto.common.errors",
     **dict.fromkeys(
         (
             "ComputeCapability",

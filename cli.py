@@ -14,7 +14,7 @@ from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import HELP, Commands
 from prototrt.converter.commandline.imagemagick import message_for_images
 from prototrt.converter.commandline.options.common import common_options
-from prototrt.converter.commandline.terminal import show_lines
+from prototrt.converter.commandline.printing import show_lines
 
 COMMANDS = (
     batch,

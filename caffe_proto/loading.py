@@ -10,32 +10,31 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import is_netdef
-from prototrt.caffe_proto.common.collector import without_collector
-from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all, tell
 from prototrt.caffe_proto.common.files import OpenFile, open_input
+from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import PathLike, takes_options
-from prototrt.caffe_proto.common.warned import tell
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Layer, Model
-from prototrt.caffe_proto.net.counts import wrong_counts
-from prototrt.caffe_proto.net.phase import NetState, differs_in_training
 from prototrt.caffe_proto.net.readings import (
+    NetState,
     Reading,
     advice,
     chosen,
+    differs_in_training,
     explained,
     read_instead,
     reading_for,
     whole_readings,
 )
-from prototrt.caffe_proto.net.untangle import Untangled
+from prototrt.caffe_proto.net.untangle import Untangled, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import HDF5, NPZ, kind_of, text_of_prototxt
 from prototrt.caffe_proto.schema import Message
+from prototrt.caffe_proto.text.findings import unknown_fields
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.text.templates import filled
-from prototrt.caffe_proto.text.unknown_fields import unknown_fields
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field
-from prototrt.caffe_proto.text.unknown_fields import fields_of
+from prototrt.caffe_proto.text.findings import fields_of
 from prototrt.caffe_proto.weights import StoredBlob, Weights
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.sizes import bytes_from_text
+from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded
 

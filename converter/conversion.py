@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import prototrt
-from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
-from prototrt.caffe_proto.common.warned import silent
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import chosen_options, refuse_for

@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.options import PathLike, narrowed, takes_options
-from prototrt.caffe_proto.common.sizes import bytes_from_text
-from prototrt.caffe_proto.common.subjects import refuse_no_file, refuse_other
-from prototrt.caffe_proto.common.warned import silent, tell
+from prototrt.caffe_proto.common.errors import OptionsError, silent, tell
+from prototrt.caffe_proto.common.memory import bytes_from_text
+from prototrt.caffe_proto.common.options import (
+    PathLike,
+    narrowed,
+    refuse_no_file,
+    refuse_other,
+    takes_options,
+)
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter import steps

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.options import (
     Names,
     OpenShapes,
@@ -17,7 +18,6 @@ from prototrt.caffe_proto.common.options import (
     only_in_python,
     option,
 )
-from prototrt.caffe_proto.common.sizes import bytes_from_text
 from prototrt.caffe_proto.common.wording import Command, Option, Varying, Worded
 from prototrt.caffe_proto.forks import Fork
 

@@ -8,12 +8,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
-from prototrt.caffe_proto.common.collector import without_collector
-from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.options import takes_options
-from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.errors import OptionsError, tell
+from prototrt.caffe_proto.common.memory import without_collector
+from prototrt.caffe_proto.common.options import refuse_other, takes_options
 from prototrt.caffe_proto.common.suggestions import choices
-from prototrt.caffe_proto.common.warned import tell
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.expansion.expand import expand

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
-from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.files import value_from_json
 from prototrt.caffe_proto.recognition import read_text
 
 

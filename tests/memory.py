@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 from prototrt.caffe_proto import ConversionError
-from prototrt.caffe_proto.common.warned import ConversionWarning
+from prototrt.caffe_proto.common.errors import ConversionWarning
 
 MOST = 64 << 20
 

@@ -29,13 +29,13 @@ from prototrt.caffe_proto.net.deploy_text import deploy_text
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
 from prototrt.converter.commandline.logs import Line
+from prototrt.converter.commandline.printing import show, show_lines
 from prototrt.converter.commandline.progress import BuildProgress
 from prototrt.converter.commandline.tables import Table
-from prototrt.converter.commandline.terminal import show, show_lines
 from prototrt.converter.page.writing import GRAPHVIZ, page
 from prototrt.converter.survey.page import survey_page
 from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
-from prototrt.converter.writing.json_text import json_text
+from prototrt.converter.writing.files import json_text
 from prototrt.surgery.views.drawing import USER, Drawing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.odd_names import TEXTS, hidden_in
@@ -104,7 +104,7 @@ def test_names_of_phases(text: str) -> None:
 
 def test_whatever_is_printed_passes_the_border() -> None:
     """Only these two know stdout and stderr."""
-    border = {"terminal.py", "tables.py"}
+    border = {"printing.py", "tables.py"}
     files = [ROOT / "cli.py", *(ROOT / "converter" / "commandline").rglob("*.py")]
     printing = {
         file.name

@@ -21,7 +21,7 @@ from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.cli import main
 from prototrt.converter.page.writing import GRAPHVIZ
-from prototrt.converter.writing.json_text import json_text
+from prototrt.converter.writing.files import json_text
 from prototrt.tests.odd_names import TEXTS, hidden_in
 
 Names = Mapping[str, str]

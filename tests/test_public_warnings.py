@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.common.warned import silent, tell
+from prototrt.caffe_proto.common.errors import silent, tell
 from prototrt.tests.public_cases import PYTHON_LAYER
 
 

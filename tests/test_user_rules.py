@@ -9,8 +9,8 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.text.findings import written_value
 from prototrt.caffe_proto.text.tokens import Tokens
-from prototrt.caffe_proto.text.unknown_fields import written_value
 from prototrt.tests.command_line import run
 from prototrt.tests.small_nets import failure, numbers
 

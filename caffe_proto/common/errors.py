@@ -1,4 +1,4 @@
-"""Errors in a user's model, with messages that help to fix them.
+"""Errors in a user's model, with messages that help to fix them; and warnings, which do not stop a conversion.
 
 A message has up to three parts: the place and the problem, the reason, and the fix::
 
@@ -7,12 +7,15 @@ A message has up to three parts: the place and the problem, the reason, and the 
       fix: give "cont" the shape { dim: 10 dim: 4 }
 
 A part that names an option is a ``Worded``: ``str(error)`` uses Python's syntax; the command line
-and the list of models use their own.
-"""
+and the list of models use their own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -233,3 +236,49 @@ def distinct(errors: Sequence[ConversionError]) -> list[ConversionError]:
 def _key(error: ConversionError) -> tuple[object, ...]:
     """What the text of an error is made of. To write out the text takes longer."""
     return error.origin or error.where, error.blob, error.problem, error.because, error.fix
+
+
+_PACKAGE = __name__.partition(".")[0]
+_OF_USERS = (f"{_PACKAGE}.tests.", f"{_PACKAGE}.samples.")
+_is_silent: ContextVar[bool] = ContextVar("is_silent", default=False)
+
+
+class ConversionWarning(UserWarning):
+    """The net converts, but its user should know this: a layer left out, weights that nobody reads, a doubt.
+
+    ``warnings.simplefilter("error", prototrt.ConversionWarning)`` makes errors of them.
+    """
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Within the block, nothing is told: whoever opened it tells it in a way of their own."""
+    token = _is_silent.set(True)
+    try:
+        yield
+    finally:
+        _is_silent.reset(token)
+
+
+def tell(messages: Iterable[str], but: Iterable[str] = ()) -> None:
+    """Warn of each text once, at the line that called the package. ``but`` were told before."""
+    if _is_silent.get():
+        return
+    earlier = set(but)
+    for text in dict.fromkeys(messages):
+        if text not in earlier:
+            warnings.warn(str(text), ConversionWarning, stacklevel=_levels_to_the_caller())
+
+
+def _levels_to_the_caller() -> int:
+    """How many frames are between ``warnings.warn`` in ``tell`` and the first one outside of the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_ours(module: str) -> bool:
+    """Whether code of this module does not call the package from outside; decorators are contextlib's."""
+    is_package = f"{module}.".startswith(f"{_PACKAGE}.") and not module.startswith(_OF_USERS)
+    return is_package or module == "contextlib"

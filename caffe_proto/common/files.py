@@ -1,8 +1,9 @@
-"""Opening the user's files."""
+"""Opening the user's files; and JSON, theirs and that for programs."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
 import os
 import re
@@ -11,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.sizes import text_of_bytes
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 
 Identity: TypeAlias = tuple[int, ...]
@@ -202,3 +203,21 @@ def sha256_of_stream(stream: BinaryIO) -> str:
     while block := stream.read(1 << 20):
         digest.update(block)
     return digest.hexdigest()
+
+
+def ascii_json(value: object, indent: int | None = None) -> str:
+    """The value in ASCII. Texts are exact; neither a terminal nor a CI system finds a command in them."""
+    text = json.dumps(value, indent=indent)
+    return text.replace("\x7f", "\\u007f").replace("##", "\\u0023\\u0023")
+
+
+def value_from_json(text: str | bytes) -> Any:
+    """Raises ``ValueError``, in words for a reader, for what is not JSON or more than Python reads."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise ValueError("a number in it has too many digits") from None

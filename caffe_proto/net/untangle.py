@@ -4,12 +4,11 @@ A layer works in place where a top is the bottom at the same position. Only that
 it writes over: Caffe hands the others copies under other names, and then finds the blob made twice.
 The last value of a blob keeps the blob's name; an earlier one is called ``BLOB@LAYER``, after the
 layer that wrote it. The value of an Input keeps the plain name always, since users feed it; what is
-written over it later is called ``BLOB@LAYER`` down to the last.
-"""
+written over it later is called ``BLOB@LAYER`` down to the last."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,6 +16,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 from prototrt.caffe_proto.common.wording import Worded, listed
+from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
@@ -156,3 +156,43 @@ def _names(walk: _Walk) -> dict[_WrittenBlob, str]:
         for value in values:
             names[value] = blob if value is plain else in_use.free(f"{blob}@{value.writer.message.name}")
     return names
+
+
+def wrong_counts(entries: Sequence[LayerEntry], file: str) -> dict[LayerEntry, list[ConversionError]]:
+    """The errors of each layer that states ``propagate_down`` or ``loss_weight`` too often or too rarely.
+
+    Source: caffe ``src/caffe/net.cpp``, ``Net::Init``, and ``include/caffe/layer.hpp``, ``SetLossWeights``.
+    """
+    if not any(entry.message.propagate_down or entry.message.loss_weight for entry in entries):
+        return {}  # as in most nets
+    read: set[str] = set()
+    errors: dict[LayerEntry, list[ConversionError]] = {}
+    for entry in reversed(entries):
+        errors[entry] = list(_wrong_counts(entry, read, file))
+        read.update(entry.message.bottom)
+    return errors
+
+
+def _wrong_counts(entry: LayerEntry, read: Collection[str], file: str) -> Iterator[ConversionError]:
+    message = entry.message
+    # Caffe gives a loss the top that the file leaves out.
+    tops = len(message.top) or int(message.type.endswith("Loss"))
+    for name, thing, expected in (
+        ("propagate_down", "bottom", len(message.bottom)),
+        ("loss_weight", "top", tops),
+    ):
+        count = len(getattr(message, name))
+        if count not in (0, expected) and not (thing == "top" and _passes_loss_on(message, read)):
+            yield NetError(
+                f"{name} is stated {count} times, expected {expected}, one per {thing}",
+                origin=entry.origin(file),
+                fix=f"remove {name}: it only matters to training",
+            )
+
+
+def _passes_loss_on(layer: Message, read: Collection[str]) -> bool:
+    """Whether a layer reads a top that has a loss weight: Caffe then splits the top, and does not check the count.
+
+    Source: caffe ``src/caffe/util/insert_splits.cpp``.
+    """
+    return any(weight and top in read for weight, top in zip(layer.loss_weight, layer.top, strict=False))

@@ -10,8 +10,8 @@ from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.caffe_proto.common.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import FIELDS
-from prototrt.caffe_proto.text.fields import value_of
 from prototrt.caffe_proto.text.findings import Finding
+from prototrt.caffe_proto.text.scalars import value_of
 from prototrt.caffe_proto.text.tokens import Token, TokenKind
 
 

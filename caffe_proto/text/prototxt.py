@@ -15,10 +15,17 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, message_class, required_fields
-from prototrt.caffe_proto.text.fields import FieldDefinition, field_definition, value_of
 from prototrt.caffe_proto.text.findings import BrokenTextError, Finding, OpenLayer
 from prototrt.caffe_proto.text.fixes import explain_unknown, fix_of_value
-from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, plain_number, scalar_reader
+from prototrt.caffe_proto.text.scalars import (
+    BadValueError,
+    FieldDefinition,
+    Scalar,
+    field_definition,
+    plain_number,
+    scalar_reader,
+    value_of,
+)
 from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
 
 FieldPath = tuple[str, ...]

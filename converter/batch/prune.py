@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.sizes import text_of_bytes
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.wording import Option, Worded
 
 _DAY = 24 * 3600

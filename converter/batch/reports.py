@@ -10,12 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-from prototrt.caffe_proto.common.sizes import text_of_bytes
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.caffe_proto.common.wording import Command, command_words
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
-from prototrt.converter.writing.files import atomic_write
-from prototrt.converter.writing.json_text import result_text
+from prototrt.converter.writing.files import atomic_write, result_text
 
 _SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️"}
 

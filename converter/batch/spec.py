@@ -14,7 +14,7 @@ from string import Formatter
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, raise_all
-from prototrt.caffe_proto.common.sizes import bytes_from_text
+from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.converter.batch import keys
 from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, OUTPUTS, Entry
 from prototrt.converter.batch.tree import Place, read_yaml

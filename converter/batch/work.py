@@ -8,8 +8,7 @@ import traceback
 from typing import Any
 
 import prototrt
-from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
-from prototrt.caffe_proto.common.warned import silent
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of

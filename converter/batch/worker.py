@@ -16,7 +16,7 @@ from typing import IO
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.files import Identity, changed, identity_of
-from prototrt.caffe_proto.common.machine_memory import usual_limit
+from prototrt.caffe_proto.common.memory import usual_limit
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.system_limits import death_at_limit, set_limits
 from prototrt.converter.batch.watch import Watch

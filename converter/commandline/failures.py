@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prototrt.converter.commandline.terminal import show_lines
+from prototrt.converter.commandline.printing import show_lines
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto.common.errors import ConversionError
@@ -48,7 +48,7 @@ class Failure:
             self.print_json()
 
     def print_json(self) -> None:
-        from prototrt.converter.writing.json_text import result_text
+        from prototrt.converter.writing.files import result_text
 
         with suppress(OSError):
             show_lines(result_text(self.as_dict()), end="")

@@ -12,18 +12,16 @@ from typing import Any
 
 import click
 
+from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
-from prototrt.caffe_proto.common.warned import silent
 from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.foreign_options import explained
-from prototrt.converter.commandline.options.common import Verbosity, verbosity
+from prototrt.converter.commandline.options.common import Verbosity, refuse_files_read_and_written, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
-from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
 from prototrt.converter.commandline.options.sections import write_sections
-from prototrt.converter.commandline.printing import PRINTED
+from prototrt.converter.commandline.printing import PRINTED, show, show_lines, waiting
 from prototrt.converter.commandline.stopping import Stopped, was_interrupted
-from prototrt.converter.commandline.terminal import show, show_lines, waiting
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""

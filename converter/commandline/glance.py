@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prototrt.caffe_proto.common.sizes import text_of_bytes
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.converter.commandline.next_steps import hint, next_step
-from prototrt.converter.commandline.printing import warn
+from prototrt.converter.commandline.printing import show, warn
 from prototrt.converter.commandline.tables import Table
-from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import in_command_line_words
 from prototrt.converter.glance.facts import Fact, FileFacts, Rows
 

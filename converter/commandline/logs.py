@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, TextIO
 
 from prototrt.caffe_proto.common.visible import visible_line
-from prototrt.converter.commandline.terminal import held_back
+from prototrt.converter.commandline.printing import held_back
 
 if TYPE_CHECKING:
     TextHandler = logging.StreamHandler[TextIO]

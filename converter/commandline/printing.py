@@ -1,19 +1,146 @@
-"""How commands print: summaries, warnings, results as text or as JSON."""
+"""How commands print: text that is safe to show, a line while a command works, summaries, warnings, results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
-from prototrt.converter.commandline.options.common import verbosity
-from prototrt.converter.commandline.options.refusals import refuse_files_read_and_written
-from prototrt.converter.commandline.terminal import show, show_lines
+from prototrt.caffe_proto.common.visible import visible, visible_line
+from prototrt.converter.commandline.options.common import refuse_files_read_and_written, verbosity
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
+
+
+_DELAY = 0.1
+"""Seconds before the line is drawn. A command that takes less shows none, and seems to take no time."""
+_PAUSE = 0.1
+_SIGNS = "|/-\\"
+_ERASE = "\r\x1b[2K"
+
+
+class WaitingLine:
+    """``| prototrt convert: working for 3 s``, redrawn by a thread of its own, and erased for other output."""
+
+    def __init__(self, text: str, stream: TextIO) -> None:
+        self._text, self._stream = text, stream
+        self._began = time.monotonic()
+        self._count = 0
+        self._held = 0
+        self._is_drawn = False
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._redraw, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._erase()
+
+    def draw(self) -> None:
+        """Draw the line, unless other output holds it back."""
+        with self._lock:
+            if not self._held:
+                seconds = int(time.monotonic() - self._began)
+                self._write(
+                    f"{_ERASE}{_SIGNS[self._count % len(_SIGNS)]} {self._text}: working for {seconds} s"
+                )
+                self._count += 1
+                self._is_drawn = True
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Erase the line, and do not draw it within the block."""
+        with self._lock:
+            self._held += 1
+            self._erase()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= 1
+
+    def _redraw(self) -> None:
+        pause = _DELAY
+        while not self._ended.wait(pause):
+            self.draw()
+            pause = _PAUSE
+
+    def _erase(self) -> None:
+        if self._is_drawn:
+            self._write(_ERASE)
+            self._is_drawn = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # a terminal that is gone; the command may end without it
+            self._ended.set()
+
+
+_lines: list[WaitingLine] = []
+"""The line of the running command. Whoever prints must erase it, wherever that is."""
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Within the block, tell on the terminal that the command works. Elsewhere than on a terminal, do nothing."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    line = WaitingLine(text, sys.stderr)
+    _lines.append(line)
+    line.start()
+    try:
+        yield
+    finally:
+        _lines.remove(line)
+        line.stop()
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Within the block, something else is shown on the terminal."""
+    if not _lines:
+        yield
+        return
+    with _lines[-1].held_back():
+        yield
+
+
+def show(text: str = "", *, err: bool = False) -> None:
+    """Print text of any origin on one line. No name in it can move the cursor, or be lost on the way."""
+    put(f"{visible_line(text)}\n", err=err)
+
+
+def show_lines(text: str, *, err: bool = False, end: str = "\n") -> None:
+    """Print lines of any origin. Each name in them is on one line already."""
+    put(visible(text) + end, err=err)
+
+
+def put(text: str, *, err: bool = False) -> None:
+    """Print text that is safe to show, without a line break after it.
+
+    Not by click: where the terminal lacks a character, it prints a question mark.
+    """
+    stream = sys.stderr if err else sys.stdout
+    if stream is not None:  # as it is where the user has closed it
+        with held_back():
+            stream.write(text)
+            stream.flush()
+
 
 PRINTED = "prototrt.printed"
 """In the context of a command: whether its result is printed as JSON, so that no failure may follow there."""
@@ -58,7 +185,7 @@ def tell(text: str) -> None:
 
 def tell_written(file: str) -> None:
     """Print which file was written, and how large it is, unless ``-q``."""
-    from prototrt.caffe_proto.common.sizes import text_of_bytes
+    from prototrt.caffe_proto.common.memory import text_of_bytes
 
     if Path(file).is_file():  # a device or a pipe has no size
         tell(f"{file}: {text_of_bytes(Path(file).stat().st_size)}")
@@ -89,7 +216,7 @@ def report_graph(graph: Graph) -> Graph:
 def print_json(facts: Mapping[str, object]) -> None:
     """Print facts as JSON, whatever ``-q`` says."""
     from prototrt.converter.commandline.wording import in_command_line_words
-    from prototrt.converter.writing.json_text import result_text
+    from prototrt.converter.writing.files import result_text
 
     show_lines(result_text(in_command_line_words(facts)), end="")
     click.get_current_context().meta[PRINTED] = True

@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.visible import visible_line
-from prototrt.converter.commandline.terminal import held_back
+from prototrt.converter.commandline.printing import held_back
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prototrt.converter.commandline.printing import warn
+from prototrt.converter.commandline.printing import show, warn
 from prototrt.converter.commandline.summaries import blob_text, state_line
 from prototrt.converter.commandline.tables import Table
-from prototrt.converter.commandline.terminal import show
 from prototrt.surgery.ir.shapes import ranges
 
 if TYPE_CHECKING:

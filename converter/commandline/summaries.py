@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.shell_words import joined, quoted
-from prototrt.caffe_proto.common.sizes import text_of_bytes
 from prototrt.caffe_proto.common.wording import listed
 from prototrt.converter.companions.cpp_header import namespace_of
 from prototrt.converter.companions.script import script_of

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
+from prototrt.converter.commandline.printing import show
 from prototrt.converter.commandline.progress import bar_of_parts
-from prototrt.converter.commandline.terminal import show
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
-from prototrt.converter.writing.json_text import result_text
+from prototrt.converter.writing.files import result_text
 
 if TYPE_CHECKING:
     from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.visible import visible_line
-from prototrt.converter.commandline.terminal import put
+from prototrt.converter.commandline.printing import put
 
 if TYPE_CHECKING:
     from rich.console import Console

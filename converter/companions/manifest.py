@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.companions.cpp_header import write_header
 from prototrt.converter.companions.script import write_script
 from prototrt.converter.signatures.indices import IndexRange, index_ranges
-from prototrt.converter.writing.json_text import json_text
+from prototrt.converter.writing.files import json_text
 from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir import Array, AtMost, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.layout import Layout

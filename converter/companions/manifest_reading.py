@@ -6,8 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import read_regular
-from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.files import read_regular, value_from_json
 from prototrt.converter.companions.manifest import MANIFEST_FORMAT, WRITE_AGAIN
 from prototrt.converter.signatures.indices import IndexRange
 from prototrt.converter.signatures.signature import Signature, stream_axes_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.machine_memory import usual_limit
-from prototrt.caffe_proto.common.sizes import bytes_from_text, text_of_bytes
+from prototrt.caffe_proto.common.memory import bytes_from_text, text_of_bytes, usual_limit
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import DataSize, Graph, Value, size_at
 from prototrt.surgery.options import RewriteOptions

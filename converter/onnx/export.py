@@ -9,7 +9,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.file import write_model

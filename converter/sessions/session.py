@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, ov
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.options import narrowed
-from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.options import narrowed, refuse_other
 from prototrt.converter.options import WAY_NAMES, ExportOptions, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner

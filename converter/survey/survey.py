@@ -16,9 +16,9 @@ from prototrt.caffe_proto.common.errors import (
     Problems,
     ShapeError,
     WeightsError,
+    silent,
 )
 from prototrt.caffe_proto.common.options import PathLike
-from prototrt.caffe_proto.common.warned import silent
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, options_in
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, get_args
 
-from prototrt.caffe_proto.common.collector import without_collector
 from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import narrowed
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import BackendName

@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.options import takes_options
-from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.options import refuse_other, takes_options
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter import black_box
 from prototrt.converter.builder_options import chosen_options, refuse_for, refuse_without_gpu
@@ -22,10 +21,9 @@ from prototrt.converter.companions.manifest import describe, graph_facts, refuse
 from prototrt.converter.companions.signing import Signer
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
 from prototrt.converter.tensorrt.api import Backend, find_backend
-from prototrt.converter.tensorrt.configuration import configure, layer_info, timing_cache_of
+from prototrt.converter.tensorrt.configuration import configure, layer_info, profiles_of, timing_cache_of
 from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
-from prototrt.converter.tensorrt.profiles import profiles_of
 from prototrt.converter.views.notebook import notebook_build
 from prototrt.converter.writing.files import HashedStream, atomic_write
 from prototrt.converter.writing.publication import publication

@@ -9,7 +9,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.subjects import refuse_other
+from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.torch.safetensors import write_safetensors

@@ -11,7 +11,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
-from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.files import value_from_json
 from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.converter.page.facts import page_facts

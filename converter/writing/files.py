@@ -1,19 +1,33 @@
-"""Writing files so that a failed run leaves nothing behind."""
+"""Writing files so that a failed run leaves nothing behind; and facts as JSON, for programs."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.files import ascii_json
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.writing.publication import is_device, publication
+
+FORMAT = 1
+"""Of all results for programs. It changes when a key goes, or changes its meaning; docs/schemas describes them."""
+
+
+def json_text(facts: object) -> str:
+    """The facts as ASCII text with a final line break. Names are exact, and no terminal interprets them."""
+    return ascii_json(facts, indent=2) + "\n"
+
+
+def result_text(facts: Mapping[str, object]) -> str:
+    """The result of a command, with the number of its format."""
+    return json_text({"format": FORMAT, **facts})
 
 
 class HashedStream:

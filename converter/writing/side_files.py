@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import OptionsError, UnreadableFileError
-from prototrt.caffe_proto.common.files import LARGEST_TEXT, open_regular
-from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.files import LARGEST_TEXT, open_regular, value_from_json
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.writing.publication import STAGED_LINK, errors_of, is_device
 

@@ -12,8 +12,7 @@ from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.caffe_proto.common.machine_memory import usual_limit
-from prototrt.caffe_proto.common.sizes import bytes_from_text, text_of_bytes
+from prototrt.caffe_proto.common.memory import bytes_from_text, text_of_bytes, usual_limit
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import is_repeated, parameter_fields
 from prototrt.surgery.ir import Range, Shape, Value, size_at

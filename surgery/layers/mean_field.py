@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.caffe_proto.common.sizes import text_of_bytes
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.files import read_regular
-from prototrt.caffe_proto.common.json_files import ascii_json, value_from_json
+from prototrt.caffe_proto.common.files import ascii_json, read_regular, value_from_json
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 
 FORMAT = 1

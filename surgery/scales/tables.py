@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.files import read_regular
-from prototrt.caffe_proto.common.json_files import value_from_json
+from prototrt.caffe_proto.common.files import read_regular, value_from_json
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.scales.scales_file import INT8
 

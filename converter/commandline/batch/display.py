@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.batch.entry import Outcome
 from prototrt.converter.batch.runner import Listener
+from prototrt.converter.commandline.printing import held_back, show, show_lines
 from prototrt.converter.commandline.progress import terminal
-from prototrt.converter.commandline.terminal import held_back, show, show_lines
 from prototrt.converter.options import BatchProgress
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only in new v
     name = "SIZE"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from prototrt.caffe_proto.common.sizes import bytes_from_text
+        from prototrt.caffe_proto.common.memory import bytes_from_text
 
         count = bytes_from_text(str(value))
         if count is None:

@@ -12,8 +12,14 @@ from prototrt.converter.commandline.frame import Commands, Guarded
 from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.parameter_types import NetOrFolder, OutputFile
-from prototrt.converter.commandline.printing import print_result, tell, tell_summary, warn, write_text
-from prototrt.converter.commandline.terminal import show_lines
+from prototrt.converter.commandline.printing import (
+    print_result,
+    show_lines,
+    tell,
+    tell_summary,
+    warn,
+    write_text,
+)
 from prototrt.converter.options import BatchOptions
 
 

@@ -12,10 +12,14 @@ from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.commandline.frame import Guarded
 from prototrt.converter.commandline.options.calibrating import ScalesFiles, ScaleSources, calibrate_options
-from prototrt.converter.commandline.options.common import common_options, json_option, verbosity
+from prototrt.converter.commandline.options.common import (
+    common_options,
+    json_option,
+    refuse_options_beside,
+    verbosity,
+)
 from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import model_options
-from prototrt.converter.commandline.options.refusals import refuse_options_beside
 from prototrt.converter.commandline.options.rewriting import preprocess_option, rewrite_options
 from prototrt.converter.commandline.options.running import (
     CallOptions,

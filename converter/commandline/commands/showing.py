@@ -26,8 +26,7 @@ from prototrt.converter.commandline.options.stages import (
     split_stages,
     stage_options,
 )
-from prototrt.converter.commandline.printing import print_json, print_result, tell_written, warn
-from prototrt.converter.commandline.terminal import show_lines
+from prototrt.converter.commandline.printing import print_json, print_result, show_lines, tell_written, warn
 from prototrt.converter.views.stages import Reader, ShownStage
 from prototrt.surgery.options import RewriteOptions
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prototrt.converter.commandline.options.common import refuse_options_beside
 from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, OutputFile
-from prototrt.converter.commandline.options.refusals import refuse_options_beside
 from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, WAY_NAMES, Way
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import ShownType
-from prototrt.converter.commandline.terminal import show, show_lines
+from prototrt.converter.commandline.printing import show, show_lines
 from prototrt.converter.views.stages import READERS, STAGES, Reader, ShownStage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 

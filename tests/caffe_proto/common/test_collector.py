@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from prototrt.caffe_proto.common.collector import without_collector
+from prototrt.caffe_proto.common.memory import without_collector
 
 
 @pytest.fixture(autouse=True)

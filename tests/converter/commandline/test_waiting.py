@@ -21,7 +21,7 @@ from rich.console import Console
 from prototrt.converter.commandline import progress
 from prototrt.converter.commandline.batch import display
 from prototrt.converter.commandline.logs import Handler
-from prototrt.converter.commandline.terminal import WaitingLine, _lines, show, waiting
+from prototrt.converter.commandline.printing import WaitingLine, _lines, show, waiting
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "samples" / "digits"
@@ -38,7 +38,7 @@ def terminal_of(monkeypatch: pytest.MonkeyPatch) -> tuple[Screen, Callable[[], N
     screen = Screen()
     line = WaitingLine("run", screen)
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr("prototrt.converter.commandline.terminal._lines", [line])
+    monkeypatch.setattr("prototrt.converter.commandline.printing._lines", [line])
     return screen, line.draw
 
 
