@@ -27,8 +27,8 @@ VARYING = {"data": (1, 1, 32, 16), "cont": (1, 1)}
 
 def documented(kind: str) -> set[str]:
     """The keys of a plan's or an ONNX model's manifest, as the table has them."""
-    rows = re.findall(r"^\| `(.+?)` \| (\w+) \|", (ROOT / "docs" / "manifest.md").read_text(), re.MULTILINE)
-    return {key for key, where in rows if where in (kind, "both")}
+    rows = re.findall(r"^\| (`.+?`) \| (\w+) \|", (ROOT / "docs" / "manifest.md").read_text(), re.MULTILINE)
+    return {key for cell, where in rows if where in (kind, "both") for key in re.findall("`(.+?)`", cell)}
 
 
 def keys(item: Any, path: str = "") -> Iterator[str]:
