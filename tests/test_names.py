@@ -64,7 +64,7 @@ def test_a_class_name_means_one_thing() -> None:
 
 
 def test_the_classes_of_the_glossary_exist() -> None:
-    rows = re.findall(r"^\| .*\|$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^- .*$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([A-Z][a-z]\w+)`", row)}
     assert len(named) > 15
     assert sorted(named - places_of_classes().keys() - LAYER_TYPES - {*prototrt.__all__}) == []
@@ -74,9 +74,9 @@ def test_the_glossary_explains_a_word_once_in_each_part() -> None:
     parts = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("\n## ")[1:]
     assert len(parts) == 3
     for part in parts:
-        words = [
-            word for cell in re.findall(r"^\| ([^|]+) \|", part, re.MULTILINE) for word in cell.split(", ")
-        ]
+        terms = re.findall(r"^- \*\*(.+?)\*\*:", part, re.MULTILINE)
+        assert len(terms) > 10
+        words = [word for term in terms for word in term.split(", ")]
         assert sorted({word for word in words if words.count(word) > 1}) == []
 
 

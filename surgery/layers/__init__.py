@@ -6,7 +6,8 @@ from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
 
 FAMILIES = {
-    "activation": "BNLL Clip ELU HardSigmoid HardSwish Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid Swish TanH Threshold",
+    "activation": "BNLL Clip ELU HardSigmoid HardSwish Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid "
+    "Swish TanH Threshold",
     "batch_norm": "BN BatchNorm",
     "compact_bilinear": "CompactBilinear SignedSqrt",
     "convolution": "Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Im2col",
