@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all, tell
 from prototrt.caffe_proto.common.files import OpenFile, open_input
 from prototrt.caffe_proto.common.memory import without_collector
@@ -29,7 +28,7 @@ from prototrt.caffe_proto.net.readings import (
 )
 from prototrt.caffe_proto.net.untangle import Untangled, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.recognition import HDF5, NPZ, kind_of, text_of_prototxt
+from prototrt.caffe_proto.recognition import HDF5, NPZ, is_netdef, kind_of, text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.findings import unknown_fields
 from prototrt.caffe_proto.text.overrides import override
@@ -74,13 +73,14 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
     net = parse_net(filled(text_of_prototxt(source), options.define or {}, file), file)
     state = _state(net.message, options)
     written = upgraded_layers(net, file)
-    override(written, options.overrides or {}, file)
+    if options.overrides:
+        override(written, options.overrides, file)
     if not written:
         raise_all([finding.error() for finding in net.findings])  # a misspelt field may hide the layers
     _complete_layers(written, file)
     asked = reading_for(written, state, file)
     readings = whole_readings(written, asked)
-    reading = chosen(readings, state) or asked
+    reading = readings[0] if len(readings) == 1 else chosen(readings, state) or asked
     if not reading.entries:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))
@@ -91,7 +91,9 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
         return replace(model, warnings=(read_instead(reading, asked, file), *model.warnings))
     included = set(asked.entries)
     excluded = [entry for entry in written if entry not in included]
-    return model.with_problems(lambda error: explained(error, excluded, readings, state))
+    return (
+        model.with_problems(lambda error: explained(error, excluded, readings, state)) if excluded else model
+    )
 
 
 def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
@@ -184,7 +186,7 @@ def _layers(
             blobs=blobs[index],
             shared=owners[index],
             problems=problems[index],
-            unknown=unknown_fields(entry.findings),
+            unknown=unknown_fields(entry.findings) if entry.findings else {},
         )
         for index, entry in enumerate(entries)
     )

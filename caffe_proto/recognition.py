@@ -21,6 +21,7 @@ DATABASE_KEY = "!!META_NET_DEF"
 _LAYER, _LAYERS, _V1_TYPE = 100, 2, 5
 # Numbers of Caffe2's NetDef, and of its operators.
 OP, OPERATOR_TYPE = 2, 4
+_WORD_OF_NETDEF = re.compile(rb"\b(?:op|external_input|external_output)\b")
 # Numbers of ONNX's ModelProto.
 _IR_VERSION, _GRAPH = 1, 7
 
@@ -119,6 +120,18 @@ def looks_like_operators(head: bytes) -> bool:
                 return has_operator and item.end == len(head)  # too little of it to be judged
             has_operator = True
     return has_operator
+
+
+def is_netdef(file: OpenFile) -> bool:
+    """Whether the file holds a Caffe2 net, in binary or as text."""
+    head = file.head
+    if begins_database(head) or looks_like_operators(head):
+        return True
+    if _WORD_OF_NETDEF.search(head) is None:
+        return False
+    from prototrt.caffe_proto.caffe2.files import begins_netdef  # few prototxts have such a word
+
+    return begins_netdef(head)
 
 
 def _is_operator(head: bytes, item: Field) -> bool:

@@ -219,10 +219,10 @@ def refuse_for(place: Option, building: BuildOptions) -> None:
             )
 
 
-def refuse_without_gpu(backend: str, building: BuildOptions) -> None:
-    """Raise ``OptionsError`` for what this backend takes only on a machine with a GPU."""
+def refuse_without_gpu(backend: str, building: BuildOptions, has_gpu: Callable[[], bool]) -> None:
+    """Raise ``OptionsError`` for what this backend takes only on a machine with a GPU, which few options ask for."""
     for option, _ in chosen_options(building):
-        if backend in option.needs_gpu:
+        if backend in option.needs_gpu and not has_gpu():
             raise OptionsError(
                 Worded("{} needs a GPU, and there is none here", Option(option.name)),
                 because=Worded("{} uses one to build", Option("backend", backend))

@@ -248,7 +248,8 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
         warning = f"{model.file}: {options.precision} has no effect: {_without_effect(options)}"
         graph = replace(graph, warnings=(*graph.warnings, warning))
     graph = laid_out(graph, options.layout, model.file, sound)
-    refuse_impossible_form(graph, options.sequence, options.force)
+    if options.sequence != "auto":
+        refuse_impossible_form(graph, options.sequence, options.force)
     graph = run(graph, [FORMS[options.sequence]], sound)
     tell(graph.warnings, but=model.warnings)
     return graph

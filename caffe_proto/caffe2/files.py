@@ -40,12 +40,6 @@ class ReadNet:
         return self.lines[index] if self.lines else 0
 
 
-def is_netdef(file: OpenFile) -> bool:
-    """Whether the file holds a Caffe2 net, in binary or as text."""
-    head = file.head
-    return begins_database(head) or looks_like_operators(head) or _is_text_of_netdef(_text(head))
-
-
 def is_database(file: OpenFile) -> bool:
     """Whether the file is a minidb, a net and its weights in one."""
     return begins_database(file.head)
@@ -73,9 +67,9 @@ def types_of(file: OpenFile, most: int) -> list[str] | None:
     return types
 
 
-def _is_text_of_netdef(text: str) -> bool:
-    if not re.search(r"\b(?:op|external_input|external_output)\b", text):
-        return False
+def begins_netdef(head: bytes) -> bool:
+    """Whether a text begins as a Caffe2 net: its first word that only one of both frameworks has is Caffe2's."""
+    text = _text(head)
     try:
         names = _outer_names(Tokens(text, ""))
     except UnreadableFileError:

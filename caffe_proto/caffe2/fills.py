@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.files import is_netdef, parse_binary, read_net
+from prototrt.caffe_proto.caffe2.files import parse_binary, read_net
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
 from prototrt.caffe_proto.common.files import OpenFile
 from prototrt.caffe_proto.common.wording import Command, Worded
-from prototrt.caffe_proto.recognition import NETDEF, OP, looks_like_operators, refuse_strangers
+from prototrt.caffe_proto.recognition import NETDEF, OP, is_netdef, looks_like_operators, refuse_strangers
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array

@@ -121,7 +121,7 @@ class _Reader:
                 if first != name.offset and not definition.is_repeated:
                     self._find_second(definition, name, path, first)
                 self._read_defined(owner, definition, name, (*path, definition.name))
-            self._take_separator()
+            self.tokens.take_if(",", ";")
 
     def _read_plain_fields(self, message: Message, seen: dict[str, int], path: FieldPath) -> None:
         """Read the next fields as long as they are plain and nothing is wrong with them. Nearly all are."""
@@ -364,9 +364,6 @@ class _Reader:
         token = self.tokens.take()
         while token.kind is TokenKind.STRING and self.tokens.ahead.kind is TokenKind.STRING:
             self.tokens.take()
-
-    def _take_separator(self) -> None:
-        self.tokens.take_if(",", ";")
 
     def _cut_short(self, token: Token, closing: str, path: FieldPath, opened: int) -> BrokenTextError:
         return self._broken(

@@ -8,7 +8,6 @@ from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.common.options import (
@@ -24,6 +23,7 @@ from prototrt.caffe_proto.common.options import (
 from prototrt.caffe_proto.common.suggestions import choices as written
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
+from prototrt.caffe_proto.recognition import is_netdef
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.weights_choice import no_weights, two_sources
 from prototrt.converter.batch.tree import Place

@@ -80,16 +80,11 @@ def describe(
     A model that trtexec makes an engine of gets a script that does so.
     """
     with files.create(manifest_of(path)) as stream:
-        stream.write(as_text(manifest))
+        stream.write(json_text(manifest).encode())
     if "trtexec" in manifest:
         write_script(files, path, manifest)
     if header is not None:
         write_header(files, header, manifest)
-
-
-def as_text(manifest: Mapping[str, Any]) -> bytes:
-    """The text of the file."""
-    return json_text(manifest).encode()
 
 
 def provenance(graph: Graph) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from prototrt.caffe_proto.caffe2.files import is_netdef
 from prototrt.caffe_proto.common.files import OpenFile, errors_for_user, open_input
 from prototrt.caffe_proto.recognition import (
     CAFFEMODEL,
@@ -20,6 +19,7 @@ from prototrt.caffe_proto.recognition import (
     ONNX,
     PLAN,
     FileForm,
+    is_netdef,
     kind_of,
     looks_like_text,
     may_be_text,

@@ -235,8 +235,7 @@ def _place(backend: Backend) -> dict[str, Any]:
 def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
     backend = find_backend(options.backend)
     refuse_for(Option("backend", backend.name), options)
-    if not _has_gpu():
-        refuse_without_gpu(backend.name, options)
+    refuse_without_gpu(backend.name, options, _has_gpu)
     if options.tile == "plugin":
         from prototrt.converter.tensorrt.tile_plugin import refuse_tile_plugin  # few engines have it
 

@@ -30,8 +30,6 @@ def with_dynamic_sizes(
     ``shapes`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
     Raises ``OptionsError`` if no input has such an axis.
     """
-    if not options.dynamic:
-        return profile, {}
     axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in shapes.items()}
     rows = _with_rows(axes, shapes)
     chosen_letters = {letter for word in options.dynamic for letter in _MEANT[word]}

@@ -30,6 +30,9 @@ from prototrt.surgery.expansion.needed_layers import (
     inputs_of,
     last_computable,
     needed_part,
+    remarks,
+    remarks_on_states,
+    sources_of,
     with_advice,
 )
 from prototrt.surgery.expansion.refusals import (
@@ -41,7 +44,6 @@ from prototrt.surgery.expansion.refusals import (
     refuse_unsuited_shapes,
     shapes_of_nothing,
 )
-from prototrt.surgery.expansion.remarks import remarks, remarks_on_states, sources_of
 from prototrt.surgery.ir import Graph, LeftOut, Shape, Value, element_count
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
@@ -138,7 +140,8 @@ def _framework(model: Model, options: RewriteOptions) -> Framework:
     framework = framework_named(model.framework)
     if options.rules is not None:
         framework.user_rules = rules_of(options.rules)
-    refuse_rules_of_nothing(model, options)
+    if options.replace or options.plugin:
+        refuse_rules_of_nothing(model, options)
     framework.replacements = {
         name: replacement(name, place) for name, place in (options.replace or {}).items()
     }
@@ -163,13 +166,14 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     build, blobs, framework = expander.build, expander.blobs, expander.framework
     options = build.options
     refuse_states_of_nothing(model, options.state_arrays, build.used_states)
-    if options.require_weights:
+    if options.require_weights and build.without_weights:
         refuse_missing_weights(model, build.without_weights)
     build.warnings[:0] = [*model.warnings, *(layer.warning for layer in part.left_out)]
     build.warnings += remarks(model, part.layers, build, framework)
     results = blobs.outputs(part.outputs, model.file, was_asked_for=part.was_asked_for)
     graph = build.graph(model.name, framework.outputs(blobs, results))
-    refuse_untold_sizes(graph)
+    if graph.symbols:
+        refuse_untold_sizes(graph)
     return replace(
         graph,
         sources=sources_of(model, framework, build),

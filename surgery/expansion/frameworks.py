@@ -15,7 +15,7 @@ from prototrt.surgery.building.layer_rules import UserRules
 from prototrt.surgery.building.plugin_rules import PluginRule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.dynamic_sizes import with_dynamic_sizes
-from prototrt.surgery.ir import LeftOut, Value
+from prototrt.surgery.ir import LeftOut, Shape, Value
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
 
@@ -106,7 +106,9 @@ class Framework(ABC):
         shapes, formulas = shapes_of_options(options), open_shapes(options)
         sizes, letters = self.shapes_in_file(layers), partial(self.letters, layers)
         fixed = {name: shape for name, shape in {**sizes, **shapes}.items() if name not in formulas}
-        profile, dynamic = with_dynamic_sizes(profile_of(options), options, fixed, letters)
+        profile, dynamic = profile_of(options), dict[str, Shape]()
+        if options.dynamic:
+            profile, dynamic = with_dynamic_sizes(profile, options, fixed, letters)
         return InputSizes(
             shapes,
             profile,

@@ -45,6 +45,8 @@ def blocked_layers(
             without_rule.setdefault((layer.type, framework.kind_of(layer)), []).append(layer)
         elif problems := framework.problems_of(layer):
             blocked[layer] = list(problems)
+    if not blocked and not without_rule:
+        return {}
     blocked = _with_shape_options(blocked, model, layers)
     for number, (first, *others) in enumerate(without_rule.values()):
         blocked[first] = [_without_rule(first, others, framework, is_advised=number < _MOST_ADVISED)]
@@ -204,13 +206,13 @@ def refuse_states_of_nothing(model: Model, arrays: Mapping[str, Array], states: 
 
 
 def refuse_missing_weights(model: Model, names: Collection[str]) -> None:
-    if names:
-        need = "layer needs" if len(names) == 1 else "layers need"
-        raise WeightsError(
-            Worded("no weights are given, but {} {} them: {}", f"{len(names):,}", need, listed([*names])),
-            where=model.file,
-            fix=Worded("give the .caffemodel, or {} to try the topology alone", Option("random_weights", 0)),
-        )
+    """Raise ``WeightsError``: these layers need weights."""
+    need = "layer needs" if len(names) == 1 else "layers need"
+    raise WeightsError(
+        Worded("no weights are given, but {} {} them: {}", f"{len(names):,}", need, listed([*names])),
+        where=model.file,
+        fix=Worded("give the .caffemodel, or {} to try the topology alone", Option("random_weights", 0)),
+    )
 
 
 def refuse_unsuited_shapes(

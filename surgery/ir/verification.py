@@ -1,9 +1,10 @@
-"""The rules that a graph must meet, and what a pass must keep of it: its border.
+"""The rules that a graph must meet, its order among them, and what a pass must keep of it: its border.
 
 The border: inputs, outputs, recurrences, and the layers that nodes come from."""
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,3 +265,25 @@ def _writing_layers(name: str, nodes: Sequence[Node]) -> set[Origin]:
 
 def _inside(node: Node) -> Iterator[Node]:
     return (inner for body in bodies(node.op) for inner in walk(body))
+
+
+def in_order(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes in topological order, otherwise in their old order."""
+    place = {value: at for at, node in enumerate(nodes) for value in node.outputs}
+    missing = [len({place[value] for value in node.inputs if value in place}) for node in nodes]
+    readers: list[set[int]] = [set() for _ in nodes]
+    for at, node in enumerate(nodes):
+        for value in node.inputs:
+            if value in place:
+                readers[place[value]].add(at)
+    ready = [at for at, count in enumerate(missing) if not count]
+    ordered: list[Node] = []
+    while ready:
+        at = heapq.heappop(ready)
+        ordered.append(nodes[at])
+        for reader in readers[at]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    assert len(ordered) == len(nodes), "nodes that wait for each other"
+    return ordered

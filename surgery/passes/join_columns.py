@@ -10,9 +10,8 @@ import numpy as np
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed, symbols_in
 from prototrt.surgery.ir.uniform_constants import stacked
-from prototrt.surgery.ir.verification import needs
+from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Binary, Concat, MatMul, Slice
-from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.sums import Sums, Term, is_product, write_sum
 
 MOST_ZEROS = 1 << 20

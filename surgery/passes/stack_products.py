@@ -9,9 +9,8 @@ from dataclasses import replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value
 from prototrt.surgery.ir.uniform_constants import memory_of, stacked
-from prototrt.surgery.ir.verification import needs
+from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Concat, MatMul, Slice
-from prototrt.surgery.passes.in_order import in_order
 from prototrt.surgery.passes.moved_values import reshape_to
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, bodies, wiring
 from prototrt.surgery.ir.uniform_constants import are_equal, stacked
-from prototrt.surgery.ir.verification import needs
+from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
 from prototrt.surgery.passes.all_steps import ALL_STEPS, AllSteps
-from prototrt.surgery.passes.in_order import in_order
 
 
 @needs(Scan)

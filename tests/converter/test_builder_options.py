@@ -250,9 +250,9 @@ def test_some_options_need_a_gpu(name: str) -> None:
     ):
         if name in needs:
             with pytest.raises(OptionsError, match=rf"^{name} needs a GPU, and there is none here\n"):
-                refuse_without_gpu(backend, options(name))
+                refuse_without_gpu(backend, options(name), lambda: False)
         else:
-            refuse_without_gpu(backend, options(name))
+            refuse_without_gpu(backend, options(name), lambda: False)
 
 
 @pytest.mark.parametrize(

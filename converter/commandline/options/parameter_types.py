@@ -45,8 +45,8 @@ class ReadType(ShownType):
     reader: Callable[[str], Any]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):  # click also converts defaults
-            return value
+        if not isinstance(value, str) or (param is not None and value == param.default):
+            return value  # click also converts defaults, which are values already
         try:
             return type(self).reader(value)
         except ValueError as error:
