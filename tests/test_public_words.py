@@ -63,9 +63,9 @@ def test_each_word_means_something(words: object, meant: Collection[str]) -> Non
     assert sorted(get_args(words)) == sorted(meant)
 
 
-def test_the_page_lists_the_words() -> None:
-    listed = dict(re.findall(r"^\| `(\w+)` \| .*? \| (.*) \|$", WORDS, re.MULTILINE))
-    assert {name: tuple(re.findall("`(.*?)`", words)) for name, words in listed.items()} == CHOICES
+def test_the_page_lists_the_types() -> None:
+    listed = re.findall(r"`(\w+)`\s\(", WORDS.partition("\n## ")[0])
+    assert sorted(listed) == sorted(CHOICES)
 
 
 @pytest.mark.parametrize(
