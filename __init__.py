@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         HardwareCompatibility,
         ProfilingVerbosity,
     )
+    from prototrt.converter.companions.signing import Trust
     from prototrt.converter.onnx.export import export_onnx
     from prototrt.converter.options import (
         BackendName,
@@ -142,6 +143,7 @@ __all__ = [
     "TileForm",
     "TileLowering",
     "TritonOptions",
+    "Trust",
     "UnreadableFileError",
     "UnsupportedLayerError",
     "VaryingSize",
@@ -255,6 +257,7 @@ _HOMES = {
     ),
     "DeviceName": "prototrt.converter.runtime.device",
     "Session": "prototrt.converter.sessions.session",
+    "Trust": "prototrt.converter.companions.signing",
     **dict.fromkeys(
         (
             "Reader",

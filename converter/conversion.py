@@ -28,6 +28,7 @@ from prototrt.converter.options import (
     ExportOptions,
     Progress,
     Way,
+    refuse_label_alone,
 )
 from prototrt.converter.writing.files import refuse_overwriting, why_misnamed, why_unwritable
 from prototrt.converter.writing.publication import is_device
@@ -116,6 +117,7 @@ class Product:
             )
         if self.is_model and self.converting.sign:
             raise OptionsError(Worded("{} is for engines, but FILE ends in {}", Option("sign"), self.suffix))
+        refuse_label_alone(self.converting.sign, self.converting.sign_label)
         asked = {"onnx_lstm": self.exporting.onnx_lstm, "opset": self.exporting.opset is not None}
         for name in (name for name, is_asked in asked.items() if is_asked and not self.is_onnx):
             raise OptionsError(Worded("{} is for ONNX models, but FILE does not end in .onnx", Option(name)))
@@ -218,7 +220,9 @@ class Product:
         from prototrt.converter.companions.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
-        signer = None if self.converting.sign is None else Signer(self.converting.sign)
+        signer = (
+            None if self.converting.sign is None else Signer(self.converting.sign, self.converting.sign_label)
+        )
         notes = self._checked(graph, "network", truth)
         backend = self.building.backend
         if self.target is not None and self.target.backend is not None:

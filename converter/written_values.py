@@ -6,9 +6,12 @@ What cannot be read raises ``ValueError`` with what to write instead.
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 
 _STATE_FILE = "const:"
 _MOST_DIGITS = 18
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+"""The form of a time in UTC, for ``strftime``."""
 
 
 def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
@@ -122,6 +125,23 @@ def profile_from_text(text: str) -> dict[str, tuple[int, ...]]:
         name: (sizes[0], sizes[-2] if len(sizes) > 2 else sizes[-1], sizes[-1])
         for name, sizes in ranges.items()
     }
+
+
+def moment_from_text(text: str) -> datetime:
+    """``2026-01-31``, or ``2026-01-31T12:00:00Z``; in UTC unless it states a zone."""
+    try:
+        # Python 3.10 does not read the Z of UTC.
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f'"{text}" is not a date: write it as in 2026-01-31 or 2026-01-31T12:00:00Z'
+        ) from None
+
+
+def moment_text(text: str) -> str:
+    """The same moment, in the form of a manifest."""
+    return moment_from_text(text).strftime(MOMENT)
 
 
 def words_from_text(text: str) -> tuple[str, ...]:

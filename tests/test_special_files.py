@@ -85,6 +85,8 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
         given += ["--stage", "rewritten"]
     if parameter in QUANTIZED and command != "calibrate":
         given += ["--precision", "int8"]
+    if parameter == "sign" and command == "triton":
+        given += ["--platform", "python", "--backend", "rtx"]
     if command == "new-rule":
         given.insert(1, "prob")
     if parameter == "state":

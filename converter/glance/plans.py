@@ -10,6 +10,7 @@ import json
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ def plan(file: str, size: int, head: bytes) -> FileFacts:
         else [f"{manifest}: is about a plan of {plan_bytes} bytes, this one has {size}"]
     )
     return FileFacts(file, FileKind.PLAN, size, {**facts, **details}, warnings=warnings)
+
+
+def with_checked_signature(facts: FileFacts) -> FileFacts:
+    """The same, after the signature has been found to be right."""
+    return replace(facts, facts={**facts.facts, "signature": "checked"})
 
 
 def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
@@ -98,7 +104,9 @@ def of_manifest(manifest: Any) -> dict[str, Fact]:
     if isinstance(plan_bytes, int):
         facts["bytes"] = plan_bytes
     if _mapping(manifest.get("signature")):
-        facts["signed"] = "yes"
+        release = _mapping(manifest.get("release"))
+        facts["signed"] = f'as "{release.get("label")}" at {release.get("date")}' if release else "yes"
+        facts["signature"] = "not checked"
     return facts
 
 

@@ -6,15 +6,18 @@ import logging
 import os
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
-from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.files import LARGEST_CACHE, read_regular
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError, UnreadableFileError
+from prototrt.caffe_proto.common.files import LARGEST_CACHE, open_regular, refuse_size
+from prototrt.caffe_proto.common.permissions import foreign_owner, who_may_change
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.writing.files import atomic_write
 
 log = logging.getLogger(__name__)
 
 _DIGITS = 16
+_KERNELS = "kernels of TensorRT"
 
 
 def cache_beside(plan: str | os.PathLike[str], sha256: str) -> str:
@@ -26,11 +29,13 @@ class KernelCache:
     """A file with kernels.
 
     Without ``path``, or if TensorRT keeps no kernels, there is nothing to do. The file only saves time: if
-    it cannot be used, the log says why, and the kernels are compiled.
+    it cannot be used, the log says why, and the kernels are compiled. Kernels are programs that nobody signed: a file
+    that ``is_private`` is refused with ``EngineError`` if another user could have written it.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, *, is_private: bool = False) -> None:
         self._path = None if path is None else Path(path)
+        self._is_private = is_private
         self._cache: Any = None
         self._stored = b""
         self._lock = Lock()  # sessions of one engine may end in several threads
@@ -61,6 +66,8 @@ class KernelCache:
             return
         try:
             with atomic_write(str(self._path)) as stream:
+                if self._is_private and os.name == "posix":
+                    os.fchmod(stream.fileno(), 0o600)
                 stream.write(kernels)
         except ConversionError as error:
             log.info("kernels are not kept: %s", error)
@@ -68,10 +75,29 @@ class KernelCache:
 
     def _read(self, path: Path) -> bytes:
         try:
-            return read_regular(path, "kernels of TensorRT", LARGEST_CACHE)
+            with open_regular(path, _KERNELS) as stream:
+                if self._is_private:
+                    _refuse_others(stream, str(path))
+                refuse_size(path, os.fstat(stream.fileno()).st_size, _KERNELS, LARGEST_CACHE)
+                return stream.read()
         except FileNotFoundError:
             return b""
         except (OSError, UnreadableFileError) as error:
             why = error.strerror if isinstance(error, OSError) else error.problem
             log.info("%s cannot be read: kernels are compiled again: %s", path, why)
             return b""
+
+
+def _refuse_others(stream: BinaryIO, file: str) -> None:
+    """Raise ``EngineError`` for a file that another user may have written."""
+    who, owner = who_may_change(stream), foreign_owner(stream)
+    if who is None and owner is None:
+        return
+    raise EngineError(
+        f"{who} may change this file, expected {_KERNELS}"
+        if who is not None
+        else f"this file belongs to user {owner}, expected {_KERNELS}",
+        where=file,
+        because="the engine must be signed, and TensorRT would also run these kernels, which nobody signed",
+        fix=Worded("remove it, and give {} in a folder of your own", Option("runtime_cache", file)),
+    )

@@ -18,7 +18,7 @@ from prototrt.converter.companions.manifest_reading import (
     read_manifest,
     signature_of_manifest,
 )
-from prototrt.converter.companions.signing import Keys, TrustedKeys
+from prototrt.converter.companions.signing import Trusted, TrustedKeys
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.signatures.signature import Signature
 
@@ -55,14 +55,14 @@ def is_plan(path: str | os.PathLike[str]) -> bool:
 
 def load_plan(
     path: str | os.PathLike[str],
-    trust: bool | Keys = False,
+    trust: Trusted = False,
     version_of: Callable[[BackendName], str] | None = None,
 ) -> PlanFile:
     """Read a plan and ``PATH.json``; the plan must have the size and the SHA-256 that the manifest states.
 
     A plan is a program: one without a manifest is refused unless ``trust``. If ``trust`` names public keys, one of them
-    must have signed the manifest. ``version_of`` gives the version of a TensorRT that is here: the plan is not read
-    if another has built it. Raises ``OptionsError``, ``EngineError`` and ``UnreadableFileError``.
+    must have signed the manifest, as a ``Trust`` demands. ``version_of`` gives the version of a TensorRT that is here:
+    the plan is not read if another has built it. Raises ``OptionsError``, ``EngineError`` and ``UnreadableFileError``.
     """
     file = os.fspath(path)
     if trust is not False and not trust:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prototrt.converter.companions.signing import Keys
+from prototrt.converter.companions.signing import Trusted
 from prototrt.converter.runtime.device import Device, DeviceName, find_device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 def engine_of(
     source: Graph | Plan | Engine | str | os.PathLike[str],
     device: Device | DeviceName | None,
-    trust: bool | Keys,
+    trust: Trusted,
     runtime_cache: str | os.PathLike[str] | None = None,
 ) -> Engine:
     """The engine itself, or one that is loaded, or built and loaded.
 
     ``runtime_cache`` is the file of kernels; without it one beside the file of the plan, unless ``trust`` names keys:
-    no key has signed the file beside the plan, and whoever can write there could replace it.
+    no key has signed the file beside the plan, and whoever can write there could replace it. ``runtime_cache`` must
+    then be a file that nobody else can change.
     """
     if isinstance(source, Engine):
         if device is not None or runtime_cache is not None:
@@ -35,13 +36,15 @@ def engine_of(
     if isinstance(source, (str, os.PathLike)):
         file = load_plan(source, trust, lambda backend: find_backend(backend).version)
         place = _device(device)
-        beside = cache_beside(file.file, file.sha256) if isinstance(trust, bool) else None
-        return _loaded(file, place, runtime_cache or beside)
+        if not isinstance(trust, bool):
+            return _loaded(file, place, KernelCache(runtime_cache, is_private=True))
+        return _loaded(file, place, KernelCache(runtime_cache or cache_beside(file.file, file.sha256)))
     if not isinstance(trust, bool):
         raise ValueError("trust names keys, but only the file of a plan can be signed")
     place = _device(device)  # nothing is built where nothing can run
     plan = _built(source) if isinstance(source, Graph) else source
-    return _loaded(plan_with_manifest("the plan", plan.plan, plan.manifest), place, runtime_cache)
+    file = plan_with_manifest("the plan", plan.plan, plan.manifest)
+    return _loaded(file, place, KernelCache(runtime_cache))
 
 
 def _device(device: Device | DeviceName | None) -> Device:
@@ -54,7 +57,7 @@ def _built(graph: Graph) -> Plan:
     return build(graph)
 
 
-def _loaded(file: PlanFile, device: Device, runtime_cache: str | os.PathLike[str] | None) -> Engine:
+def _loaded(file: PlanFile, device: Device, kernels: KernelCache) -> Engine:
     return Engine(
         find_backend(file.backend),
         file.plan,
@@ -62,5 +65,5 @@ def _loaded(file: PlanFile, device: Device, runtime_cache: str | os.PathLike[str
         file.signature,
         has_loops=file.has_loops,
         built_with=file.version,
-        kernels=KernelCache(runtime_cache),
+        kernels=kernels,
     )

@@ -19,7 +19,7 @@ from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
-    from prototrt.converter.companions.signing import Keys
+    from prototrt.converter.companions.signing import Trusted
     from prototrt.converter.runtime.device import Device, DeviceName
     from prototrt.converter.runtime.engine import Engine
     from prototrt.converter.tensorrt.builder import Plan
@@ -134,7 +134,8 @@ class Session:
     ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``.
 
     What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
-    Ed25519 public keys or several, runs only plans that were signed with one of them. ``device`` is
+    Ed25519 public keys or several, runs only plans that were signed with one of them, and ``trust=Trust(KEYS,
+    label="digits", not_before="2026-01-31")`` only those with this label, signed since then. ``device`` is
     ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
     caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
     lets CUDA graphs replay calls, where TensorRT allows it. ``runtime_cache`` is the file in which
@@ -153,7 +154,7 @@ class Session:
         *,
         cut: bool = False,
         exporting: ExportOptions | None = None,
-        trust: bool | Keys = False,
+        trust: Trusted = False,
         device: Device | DeviceName | None = None,
         stream: Any = None,
         graphs: bool = True,

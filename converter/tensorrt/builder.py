@@ -63,15 +63,17 @@ class Plan:
         path: str | os.PathLike[str],
         *,
         sign: str | os.PathLike[str] | None = None,
+        sign_label: str | None = None,
         header: str | os.PathLike[str] | None = None,
     ) -> None:
         """Write the plan, and the manifest as ``PATH.json``: both files, or none.
 
-        ``sign`` is a file with an Ed25519 private key. ``header`` is a file for constants of C++ with the content of
-        the manifest. Raises ``ConversionError`` for what cannot be written or read.
+        ``sign`` is a file with an Ed25519 private key, ``sign_label`` what the engine is signed as, by default the
+        name of its net. ``header`` is a file for constants of C++ with the content of the manifest. Raises
+        ``ConversionError`` for what cannot be written or read.
         """
         refuse_foreign("path", os.fspath(path))
-        manifest = self.manifest if sign is None else Signer(sign).signed(self.manifest)
+        manifest = self.manifest if sign is None else Signer(sign, sign_label).signed(self.manifest)
         with publication(path) as files:
             with files.create(path) as stream:
                 stream.write(self.plan)

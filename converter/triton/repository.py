@@ -29,6 +29,7 @@ from prototrt.converter.conversion import Product
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.signatures.feeds import write_results
 from prototrt.converter.triton.config import Labels, config_of, initial_file, outputs_with
+from prototrt.converter.triton.demands import parameters_of
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
@@ -77,9 +78,11 @@ def write_repository(
         root = place if whole == folder else place / folder.name
         version = root / VERSION
         version.mkdir(parents=True)
-        written = _write_version(version, served, asked.platform, building)
+        written = _write_version(version, served, asked, building)
         on_gpu = asked.platform == "python" and "plan" in written.manifest
-        config = config_of(served, model_name, asked.platform, on_gpu, labels and labels[0])
+        config = config_of(
+            served, model_name, asked.platform, on_gpu, labels and labels[0], parameters_of(asked)
+        )
         (root / CONFIG).write_text(_introduction(served) + text_of(config), encoding="ascii")
         if labels is not None:
             (root / LABELS).write_text(labels[1], encoding="utf-8")
@@ -187,9 +190,11 @@ def _labels(file: str, served: Served) -> tuple[Labels, str]:
     return Labels(candidates[0].name, LABELS), "".join(f"{line}\n" for line in lines)
 
 
-def _write_version(version: Path, served: Served, platform: Platform, building: BuildOptions) -> WrittenModel:
+def _write_version(
+    version: Path, served: Served, asked: TritonOptions, building: BuildOptions
+) -> WrittenModel:
     """The model itself, in the folder of its version."""
-    graph = served.graph
+    graph, platform = served.graph, asked.platform
     backend = building.backend
     if platform == "tensorrt" and backend == "auto" and _can_build():
         backend = "enterprise"
@@ -198,7 +203,11 @@ def _write_version(version: Path, served: Served, platform: Platform, building: 
         converting = ConvertOptions(target=_BUILT_THERE if needs_plan else None)
         manifest = Product(file=str(version / MODEL), converting=converting).write(graph)
     else:
-        product = Product(file=str(version / PLAN), building=replace(building, backend=backend))
+        product = Product(
+            file=str(version / PLAN),
+            building=replace(building, backend=backend),
+            converting=ConvertOptions(sign=asked.sign, sign_label=asked.sign_label),
+        )
         manifest = product.write(graph)
     if platform == "python":
         # Triton imports it. Here it cannot be imported.

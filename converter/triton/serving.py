@@ -17,6 +17,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeE
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.signatures.signature import concrete
+from prototrt.converter.triton.demands import trust_of
 from prototrt.surgery.ir import Array, computable, range_of
 
 Arrays: TypeAlias = dict[str, Array]
@@ -77,7 +78,7 @@ class Serving:
         batching = config.get("sequence_batching", {})
         controls = batching.get("control_input", ())
         initial = folder / INITIAL_STATE
-        session = Session(folder / (PLAN if on_gpu else MODEL))
+        session = Session(folder / (PLAN if on_gpu else MODEL), trust=trust_of(config, on_gpu))
         return cls(
             session,
             controls[0]["name"] if controls else None,

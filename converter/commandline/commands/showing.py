@@ -17,6 +17,7 @@ from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import drawing_options
 from prototrt.converter.commandline.options.parameter_types import InputFile
 from prototrt.converter.commandline.options.rewriting import rewrite_options
+from prototrt.converter.commandline.options.running import TrustOptions, trust_options
 from prototrt.converter.commandline.options.stages import (
     inspection_stage_options,
     print_after_option,
@@ -39,13 +40,15 @@ if TYPE_CHECKING:
 @rewrite_options
 @inspection_stage_options
 @print_after_option
+@trust_options
 @json_option
 @common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, trusting=TrustOptions)
 def inspect(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
+    trusting: TrustOptions,
     names: tuple[str, ...],
     reader: Reader,
     print_after: tuple[str, ...],
@@ -56,14 +59,18 @@ def inspect(
     Multiply-adds are counted for one call; element-wise work is not counted.
     "per step" counts one of the T steps of a recurrent layer.
 
+    With --trust-key, an engine is shown only if its signature is right.
+
     Any other file is shown, too: weights alone, an engine, an ONNX model, a Caffe2 net, arrays, scales, a mean
     file, a manifest. The last line says what to do with it.
     """
     from prototrt.converter.commandline.glance import Glance, print_glance
     from prototrt.converter.commandline.report import print_inspection
+    from prototrt.converter.glance.plans import with_checked_signature
     from prototrt.converter.steps import inspect
     from prototrt.surgery.views.inspection import Inspection
 
+    is_signed = trusting.refuse_other_plans(model)
     stage, net_stages = split_stages(names, reader)
     loading = replace(loading, stages=(*loading.stages, *net_stages))
     if stage.name != "parsed" or print_after:
@@ -74,7 +81,7 @@ def inspect(
     if isinstance(result, Inspection):
         print_result(result, as_json, print_inspection)
     else:
-        print_result(Glance(result), as_json, print_glance)
+        print_result(Glance(with_checked_signature(result) if is_signed else result), as_json, print_glance)
 
 
 @click.command(cls=Guarded, short_help="Draw a net, or the graph made from it.")

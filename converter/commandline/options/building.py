@@ -43,5 +43,6 @@ build_options = options(
     field_option(ExportOptions, "opset"),
     field_option(ConvertOptions, "verify"),
     field_option(ConvertOptions, "sign", type=InputFile(), metavar="PRIVATE_KEY"),
+    field_option(ConvertOptions, "sign_label", metavar="LABEL"),
     field_option(ConvertOptions, "emit_header", type=OutputFile(*HEADER_SUFFIXES), metavar="FILE.h"),
 )

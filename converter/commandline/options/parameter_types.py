@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from prototrt.converter.written_values import (
     definition_from_text,
     file_of_state,
+    moment_text,
     numbers_from_text,
     open_shape_from_text,
     override_from_text,
@@ -89,6 +90,13 @@ class ProfileText(ReadType):
 
     name = "NAME=SIZE..SIZE,..."
     reader = staticmethod(profile_from_text)
+
+
+class Moment(ReadType):
+    """``2026-01-31``"""
+
+    name = "DATE"
+    reader = staticmethod(moment_text)
 
 
 class Capabilities(ReadType):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import click
 
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.options.common import refuse_options_beside
 from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import options
-from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, OutputFile
+from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, Moment, OutputFile
 from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, WAY_NAMES, Way
 
 if TYPE_CHECKING:
+    from prototrt.converter.companions.signing import Trust
     from prototrt.converter.sessions.session import Session
     from prototrt.surgery.options import RewriteOptions
 
@@ -77,42 +79,88 @@ call_options = options(
 
 
 @dataclass(frozen=True, slots=True)
-class RunningOptions:
-    """How a plan is run. ``trust_key`` and ``runtime_cache`` are files."""
+class TrustOptions:
+    """Which signed plans are accepted. ``trust_key`` are files."""
+
+    trust_key: tuple[str, ...]
+    trust_label: str | None
+    trust_not_before: str | None
+
+    @property
+    def demand(self) -> Trust | None:
+        """What is demanded of a plan, if anything is."""
+        from prototrt.converter.companions.signing import Trust
+
+        for option, value in (("label", self.trust_label), ("not-before", self.trust_not_before)):
+            if value is not None and not self.trust_key:
+                raise click.UsageError(
+                    f"--trust-{option} is about signed plans\n  fix: give --trust-key PUBLIC_KEY, too"
+                )
+        if not self.trust_key:
+            return None
+        return Trust(self.trust_key, label=self.trust_label, not_before=self.trust_not_before)
+
+    def refuse_other_plans(self, file: str) -> bool:
+        """Raise ``ConversionError`` for a plan that is not accepted; return whether its signature was checked."""
+        from prototrt.converter.runtime.plan_file import is_plan, load_plan
+
+        demand = self.demand
+        if demand is not None and not is_plan(file):
+            self.refuse_for_net(file)
+        elif demand is not None:
+            load_plan(file, demand)
+        return demand is not None
+
+    def refuse_for_net(self, model: str) -> None:
+        """Raise ``UsageError`` if there are options for plans and the model is not a plan."""
+        for field in fields(self):
+            if getattr(self, field.name):
+                option = "--" + field.name.replace("_", "-")
+                raise click.UsageError(f"{option} is for plans, but {visible_line(model)} is not a plan")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOptions(TrustOptions):
+    """How a plan is run. ``runtime_cache`` is a file."""
 
     trust: bool
-    trust_key: tuple[str, ...]
     runtime_cache: str | None
 
     def session(self, plan: str, *allowed: str) -> Session:
         """A session on a plan. ``allowed`` are the options of the command that make sense with one."""
         from prototrt.converter.sessions.session import Session
 
-        refuse_options_beside(plan, "an engine", "trust", "trust_key", "runtime_cache", "as_json", *allowed)
+        refuse_options_beside(plan, "an engine", *(field.name for field in fields(self)), "as_json", *allowed)
         if self.trust and self.trust_key:
             raise click.UsageError(
                 "--trust takes any plan, and --trust-key only signed ones: give one of them"
             )
-        trust = self.trust_key or self.trust
+        trust = self.demand or self.trust
         return Session(plan, on="engine", cut=True, trust=trust, runtime_cache=self.runtime_cache)
 
-    def refuse_for_net(self, model: str) -> None:
-        """Raise ``UsageError`` if there are options for plans and the model is not a plan."""
-        values = {"--trust": self.trust, "--trust-key": self.trust_key, "--runtime-cache": self.runtime_cache}
-        for option, value in values.items():
-            if value:
-                raise click.UsageError(f"{option} is for plans, but {model} is not a plan")
 
-
-running_options = options(
-    click.option("--trust", is_flag=True, help="Run a plan without a manifest."),
+trust_options = options(
     click.option(
         "--trust-key",
         type=InputFile(),
         multiple=True,
         metavar="PUBLIC_KEY",
-        help="Run only plans signed with this key, by `convert --sign`.",
+        help="Accept only plans signed with this key, by `convert --sign`.",
     ),
+    click.option(
+        "--trust-label",
+        metavar="LABEL",
+        help="With --trust-key: accept only a plan that is signed as this one.",
+    ),
+    click.option(
+        "--trust-not-before",
+        type=Moment(),
+        help="With --trust-key: accept only a plan that was signed on this date, or later.",
+    ),
+)
+running_options = options(
+    click.option("--trust", is_flag=True, help="Run a plan without a manifest."),
+    trust_options,
     click.option(
         "--runtime-cache",
         type=OutputFile(),

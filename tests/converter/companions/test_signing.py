@@ -58,6 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, key in (("mine", KEY), ("other", OTHER)):
         Path(name).write_bytes(private(key))
+        Path(name).chmod(0o600)
         Path(f"{name}.pub").write_bytes(public(key))
     return Path()
 
@@ -151,13 +152,16 @@ def test_refusals(folder: Path, case: str) -> None:
 
 
 MANIFEST = Signer.__new__(Signer)  # without a file
-MANIFEST._key = KEY
+MANIFEST._key, MANIFEST._label = KEY, None
 SIGNED = MANIFEST.signed(
     {"plan": {"sha256": "0" * 64, "bytes": 5}, "inputs": [{"name": "x"}], "warnings": ["ä"]}
 )
 JSON = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text())
 PLACES = st.sampled_from(
-    [("plan", "sha256"), ("plan", "bytes"), ("plan",), ("inputs",), ("warnings",), ("new",)]
+    [
+        *(("plan", "sha256"), ("plan", "bytes"), ("plan",), ("inputs",), ("warnings",), ("new",)),
+        *(("release",), ("release", "label"), ("release", "date")),
+    ]
 )
 
 
@@ -202,6 +206,7 @@ WRONG_KEYS: dict[str, tuple[Callable[[str], object], bytes, str]] = {
 def test_wrong_keys(folder: Path, case: str) -> None:
     read, content, message = WRONG_KEYS[case]
     Path("key").write_bytes(content)
+    Path("key").chmod(0o600)
     with pytest.raises(UnreadableFileError) as caught:
         read("key")
     text = str(caught.value)
@@ -215,18 +220,43 @@ def test_wrong_keys(folder: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("read", "file", "what"), [(Signer, "mine", "a private key"), (TrustedKeys, "mine.pub", "public keys")]
 )
-def test_keys_that_every_user_may_change(
-    folder: Path, read: Callable[[str], object], file: str, what: str
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [(0o666, "every user"), (0o602, "every user"), (0o660, "its group"), (0o620, "its group")],
+)
+def test_keys_that_others_may_change(
+    folder: Path, read: Callable[[str], object], file: str, what: str, mode: int, who: str
 ) -> None:
-    Path(file).chmod(0o666)
+    Path(file).chmod(mode)
     with pytest.raises(UnreadableFileError) as caught:
         read(file)
     assert str(caught.value) == (
-        f"{file}: every user may change this file, expected {what}\n"
+        f"{file}: {who} may change this file, expected {what}\n"
         "  because whoever changes a key decides which engines are trusted\n"
-        f"  fix: check its content, then chmod o-w {file}"
+        f"  fix: check its content, then chmod go-w {file}"
     )
-    Path(file).chmod(0o664)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no modes of files")
+@pytest.mark.parametrize("mode", [0o644, 0o604])
+def test_private_keys_that_every_user_may_read(folder: Path, mode: int) -> None:
+    Path("mine").chmod(mode)
+    with pytest.raises(UnreadableFileError) as caught:
+        Signer("mine")
+    assert str(caught.value) == (
+        "mine: every user may read this file, expected a private key\n"
+        "  because whoever reads it can sign engines in the name of its owner\n"
+        "  fix: chmod o-rwx mine; make a new key if others use this machine"
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no modes of files")
+@pytest.mark.parametrize(
+    ("read", "file", "mode"),
+    [(Signer, "mine", 0o600), (Signer, "mine", 0o440), (TrustedKeys, "mine.pub", 0o644)],
+)
+def test_keys_of_usual_modes(folder: Path, read: Callable[[str], object], file: str, mode: int) -> None:
+    Path(file).chmod(mode)
     read(file)
 
 

@@ -35,9 +35,11 @@ def assert_as_caffe(found: list[Array], strip: int = 0) -> None:
         np.testing.assert_allclose(array.reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-5)
 
 
-def written_plan(folder: Path, sign: Path | None = None) -> Path:
+def written_plan(
+    folder: Path, sign: Path | None = None, sign_label: str | None = None, more: bytes = b""
+) -> Path:
     """A plan that no TensorRT built, with the manifest of a real graph."""
     facts = {"tensorrt": {"flavour": "rtx", "version": "1.7.1"}, "plan": {"build_seconds": 0.1}}
-    plan = Plan(memoryview(b"vtrt and more"), {**graph_facts(dynamic_graph()), **facts})
-    plan.save(folder / "net.plan", sign=sign)
+    plan = Plan(memoryview(b"vtrt and more" + more), {**graph_facts(dynamic_graph()), **facts})
+    plan.save(folder / "net.plan", sign=sign, sign_label=sign_label)
     return folder / "net.plan"
