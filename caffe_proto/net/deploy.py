@@ -183,7 +183,10 @@ class _Cut:
         )
 
     def _free_blob(self, entry: LayerEntry) -> str:
+        names = [other.message.name for other in self.roles.wiring.entries if facts_of(other).answer]
         name = "prob" if self._losses == 1 else f"{entry.message.name}_prob"
+        if names.count(entry.message.name) > 1 and entry.message.top:
+            name = f"{entry.message.top[0]}_prob"
         return name if name not in self.roles.wiring.names.blobs else f"{name}_{entry.line}"
 
     def _free_name(self, name: str, entry: LayerEntry) -> str:

@@ -20,7 +20,9 @@ from prototrt.surgery.layers.scale import affine
 
 LEAST_EPS_OF_NVIDIA = 1e-5
 VARIANCE_EPS_OF_SEGNET = 1e-9
-_FIELDS_OF_PSPNET = {"slope_filler", "bias_filler", "momentum", "eps", "frozen", "engine"}
+_FIELDS_OF_PSPNET = {"slope_filler", "bias_filler", "momentum", "eps", "frozen", "engine", "moving_average"}
+_EPS_OF_FIRST_YJXIONG = float(np.float32(1e-7))
+"""The default of the form with ``moving_average``; the later one has 1e-5."""
 _FIELDS_OF_SEGNET = {"scale_filler", "shift_filler", "bn_mode"}
 
 
@@ -143,12 +145,19 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     variance, each (1, C, 1, 1) or (1, C).
     SegNet, ENet, DeconvNet: ``x * scale + shift`` with ``bn_mode: INFERENCE``. With LEARN, the default, ``x`` is
     first normalized with mean and variance of the batch. Blobs: scale and shift, each (1, C, 1, 1).
+    The first form of yjxiong states ``moving_average``, and has an eps of 1e-7 unless it says otherwise.
     Synopsys: ``icnet: true`` for PSPNet's, ``icnet: false`` for SegNet's.
     Bottoms: (N, C, ...), up to four axes. Tops: one, of the same shape; with LEARN optionally mean and variance of
     the batch, (1, C, 1, 1).
-    Source: hszhao/PSPNet and alexgkendall/caffe-segnet ``src/caffe/layers/bn_layer.cpp``.
+    Source: hszhao/PSPNet, alexgkendall/caffe-segnet and yjxiong/caffe 91ee5588 ``src/caffe/layers/bn_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
+    if not layer.param.moving_average:
+        raise NetError(
+            "moving_average is false, expected true",
+            because="Caffe keeps no statistics then, and its output outside of training is undefined",
+            fix="use a model that was trained with moving_average: true",
+        )
     if _has_stored_statistics(build, layer):
         return [_bn_of_pspnet(build, layer, x)]
     return _bn_of_segnet(build, layer, x)
@@ -161,7 +170,9 @@ def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
         _per_channel(build, layer, x, index, name, fillers.get(name), kind)
         for index, (name, kind) in enumerate(names.items())
     )
-    return _normalized(build, x, _ChannelStatistics(mean, variance, float(layer.param.eps)), slope, bias)
+    is_first_form = layer.param.HasField("moving_average") and not layer.param.HasField("eps")
+    eps = _EPS_OF_FIRST_YJXIONG if is_first_form else float(layer.param.eps)
+    return _normalized(build, x, _ChannelStatistics(mean, variance, eps), slope, bias)
 
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:

@@ -91,6 +91,23 @@ CASES = {
         ],
         None,
     ),
+    "losses of one name": (
+        [
+            DATA,
+            FC,
+            LOSS.replace("top: 'loss'", "top: 'l1'"),
+            layer("InnerProduct", "g", "x", "t"),
+            layer("SoftmaxWithLoss", "loss", "t y", "l2"),
+        ],
+        [
+            "Input  -> x",
+            "InnerProduct x -> s",
+            "Softmax s -> l1_prob",
+            "InnerProduct x -> t",
+            "Softmax t -> l2_prob",
+        ],
+        None,
+    ),
     "in place before the loss": (
         [DATA, FC, layer("ReLU", "r", "s", "s"), LOSS],
         ["Input  -> x", "InnerProduct x -> s@fc", "ReLU s@fc -> s", "Softmax s -> prob"],

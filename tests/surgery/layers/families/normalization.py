@@ -174,6 +174,14 @@ REFUSALS = [
         "  fix: remove the fields of the layer that is not meant",
     ),
     Message(
+        "BN",
+        "bn_param { moving_average: false }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BN): moving_average is false, expected true\n'
+        "  because Caffe keeps no statistics then, and its output outside of training is undefined\n"
+        "  fix: use a model that was trained with moving_average: true",
+    ),
+    Message(
         "Normalize",
         "norm_param { } normalize_param { }",
         [(2, 3)],
