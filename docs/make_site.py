@@ -40,6 +40,7 @@ CONTENTS = {
         "docs/deploy",
         "docs/triton",
         "docs/building",
+        "docs/signing",
         "samples/cpp/README",
         "docs/coming-from-nvidias-caffe-parser",
         "docs/other-tools",
