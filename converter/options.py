@@ -233,11 +233,11 @@ class DataOptions(Options):
     data_loader: str | None = not_in_lists(
         "A Python function that yields dictionaries of arrays by blob, as in Polygraphy."
     )
-    mean: Sequence[float] = not_in_lists("For images: subtract this from pixels of 0 to 255.", ())
-    scale: float = not_in_lists("For images: multiply by this after the subtraction.", 1.0)
-    channels: ChannelOrder = one_of(ChannelOrder, "For images: the order of the channels.", not_in_lists=True)
+    mean: Sequence[float] = not_in_lists("Subtract this from pixels of 0 to 255.", ())
+    scale: float = not_in_lists("Multiply by this after the subtraction.", 1.0)
+    channels: ChannelOrder = one_of(ChannelOrder, "The order of an image's channels.", not_in_lists=True)
     resize: Sequence[int] | None = not_in_lists(
-        "For images: resize to this height and width, or this shorter side, and crop the middle."
+        "Resize to this height and width, or this shorter side, and crop the middle."
     )
 
     def refuse_no_source(self) -> None:
