@@ -164,10 +164,9 @@ class ConvertOptions(Options):
 
     target: TargetName | None = one_of(
         TargetName,
-        "The machine or program that will run the result. rtx: an engine. datacenter, jetson, triton;"
-        " jetpack4, jetpack5, jetpack6 (older Jetsons): an ONNX model, and a script that builds the"
-        " engine there. onnx (onnxruntime), opencv, openvino: an ONNX model. A machine stands for its"
-        " target: orin-nano, xavier, nano, t4, a100, rtx4090.",
+        "The machine or program that will run the result: rtx gets an engine; onnx, opencv and openvino an ONNX model;"
+        " the others (jetpack4 to jetpack6 are older Jetsons) an ONNX model and a script that builds the engine"
+        " there. A machine stands for its target: orin-nano, xavier, nano, t4, a100, rtx4090.",
         default=None,
         synonyms=MACHINES,
     )

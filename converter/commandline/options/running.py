@@ -53,7 +53,7 @@ call_options = options(
     click.option(
         "--on",
         type=click.Choice(WAY_NAMES),
-        help="What computes. reference, the default: the primitives, in NumPy. network: the network that"
+        help="What computes. reference, the default for a net: the primitives, in NumPy. network: the network that"
         " TensorRT receives, in NumPy. onnx: onnxruntime. onnx-lstm: the same with ONNX's LSTM."
         " engine: TensorRT, on a GPU.",
     ),
