@@ -95,17 +95,17 @@ class Product:
     converting: ConvertOptions = field(default_factory=ConvertOptions)
 
     def __post_init__(self) -> None:
-        building, target = self.building, self.target
+        building, target, suffix = self.building, self.target, self.model_suffix
         if target is not None:
             target.refuse_file(self.file)
             target.refuse_backend(building.backend)
             target.refuse_precision(self.precision)
         self._refuse_builder_options()
-        if self.is_model and building.tile == "plugin":
+        if suffix and building.tile == "plugin":
             raise OptionsError(
-                Worded("{} is for engines, but FILE ends in {}", Option("tile", "plugin"), self.suffix)
+                Worded("{} is for engines, but FILE ends in {}", Option("tile", "plugin"), suffix)
             )
-        if self.is_torch and self.converting.verify:
+        if suffix == ".py" and self.converting.verify:
             raise OptionsError(
                 Worded("{} is for engines and ONNX models, but FILE ends in .py", Option("verify")),
                 fix="run the module in PyTorch beside prototrt.Session",
@@ -115,19 +115,19 @@ class Product:
                 Worded("{} computes the network in NumPy, which cannot run a plugin", Option("verify")),
                 fix=Worded("verify with {}, which differs only in the plugin", Option("tile", "native")),
             )
-        if self.is_model and self.converting.sign:
-            raise OptionsError(Worded("{} is for engines, but FILE ends in {}", Option("sign"), self.suffix))
+        if suffix and self.converting.sign:
+            raise OptionsError(Worded("{} is for engines, but FILE ends in {}", Option("sign"), suffix))
         refuse_label_alone(self.converting.sign, self.converting.sign_label)
         asked = {"onnx_lstm": self.exporting.onnx_lstm, "opset": self.exporting.opset is not None}
-        for name in (name for name, is_asked in asked.items() if is_asked and not self.is_onnx):
+        for name in (name for name, is_asked in asked.items() if is_asked and suffix != ".onnx"):
             raise OptionsError(Worded("{} is for ONNX models, but FILE does not end in .onnx", Option(name)))
-        if self.header is not None:
-            _refuse_header(self.header, self.file)
+        if self.converting.emit_header is not None:
+            _refuse_header(self.converting.emit_header, self.file)
 
     def _refuse_builder_options(self) -> None:
         """Refuse options of engines for models, and what the backend, or the target, does not take."""
         building, target = self.building, self.target
-        if self.is_model and (target is None or not target.uses_trtexec):
+        if self.model_suffix and (target is None or not target.uses_trtexec):
             names = [option.name for option, _ in chosen_options(building)]
             names += ["tf32"] * building.tf32 + ["backend"] * (building.backend != BuildOptions.backend)
             if names:
@@ -136,7 +136,7 @@ class Product:
                         "{} {} for engines, but FILE ends in {}",
                         Worded.joined(", ", map(Option, names)),
                         "is" if len(names) == 1 else "are",
-                        self.suffix,
+                        self.model_suffix,
                     ),
                     fix=Worded(
                         "choose a FILE that ends in .plan, or use {} for an engine elsewhere",
@@ -160,29 +160,9 @@ class Product:
         )
 
     @property
-    def is_onnx(self) -> bool:
-        """Whether the suffix is that of an ONNX model."""
-        return self.file.lower().endswith(".onnx")
-
-    @property
-    def is_torch(self) -> bool:
-        """Whether the suffix is that of a PyTorch module."""
-        return self.file.lower().endswith(".py")
-
-    @property
-    def is_model(self) -> bool:
-        """Whether it is a file that programs other than TensorRT read."""
-        return self.is_onnx or self.is_torch
-
-    @property
-    def suffix(self) -> str:
-        """How the name of the file ends, for messages."""
-        return ".py" if self.is_torch else ".onnx"
-
-    @property
-    def header(self) -> str | None:
-        """The file for constants of C++, if there is to be one."""
-        return self.converting.emit_header
+    def model_suffix(self) -> str | None:
+        """``.onnx`` or ``.py`` for a model, which programs other than TensorRT read; None for an engine."""
+        return next((suffix for suffix in (".onnx", ".py") if self.file.lower().endswith(suffix)), None)
 
     @property
     def target(self) -> Target | None:
@@ -198,37 +178,40 @@ class Product:
         """
         refuse_foreign(Option("file"), self.file)
         written = [(Option("file"), file) for file in product_files(self.file)]
-        if self.header is not None:
-            written.append((_HEADER, self.header))
-            if reason := why_unwritable(self.header):
-                raise OptionsError(Worded('{}: cannot write "{}": {}', _HEADER, self.header, reason))
+        header = self.converting.emit_header
+        if header is not None:
+            written.append((_HEADER, header))
+            if reason := why_unwritable(header):
+                raise OptionsError(Worded('{}: cannot write "{}": {}', _HEADER, header, reason))
         refuse_overwriting(written, [source.file for source in graph.sources])
         with without_leftovers(self.file):
             return self._written(graph, progress, truth)
 
     def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
-        if self.is_torch:
+        header = self.converting.emit_header
+        if self.model_suffix == ".py":
             from prototrt.converter.torch.export import export_torch
 
-            return export_torch(graph, self.file, header=self.header)
-        if self.is_onnx:
+            return export_torch(graph, self.file, header=header)
+        if self.model_suffix == ".onnx":
             from prototrt.converter.onnx.export import write_onnx
 
             notes = self._next_steps(graph)
-            notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
-            return write_onnx(graph, self.file, self._exporting, notes, self.header)
+            if self.converting.verify:
+                notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
+            return write_onnx(graph, self.file, self._exporting, notes, header)
         from prototrt.converter.companions.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
         signer = (
             None if self.converting.sign is None else Signer(self.converting.sign, self.converting.sign_label)
         )
-        notes = self._checked(graph, "network", truth)
+        notes = self._checked(graph, "network", truth) if self.converting.verify else {}
         backend = self.building.backend
         if self.target is not None and self.target.backend is not None:
             backend = self.target.backend
         building = replace(self.building, progress=progress, backend=backend)
-        return build_file(graph, self.file, building, notes, signer, self.header)
+        return build_file(graph, self.file, building, notes, signer, header)
 
     @property
     def _exporting(self) -> ExportOptions:
@@ -249,8 +232,6 @@ class Product:
 
     def _checked(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""
-        if not self.converting.verify:
-            return {}
         from prototrt.converter.verification.seeded import seeded_feeds
         from prototrt.converter.verification.verify import verify
 
@@ -293,7 +274,7 @@ class Converted:
         """The files that were written, the engine or ONNX model first."""
         file, building = self.product.file, self.product.building
         beside = product_files(file)[1:]
-        asked = [self.product.header, building.timing_cache_file, building.export_layer_info]
+        asked = [self.product.converting.emit_header, building.timing_cache_file, building.export_layer_info]
         return [file, *filter(os.path.isfile, [*beside, *filter(None, asked)])]
 
 

@@ -17,6 +17,7 @@ from prototrt.surgery.ir.verification import (
     declared_changes,
     refuse_changed_bindings,
     refuse_changed_border,
+    verify,
 )
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ def run(graph: Graph, lists: Sequence[PassList], sound: set[Hashable] | None = N
     an invalid graph, or changes more of its border than it declares: see ``surgery/ir/verification.py``.
     """
     verified: set[Hashable] = set() if sound is None else sound
-    graph.verify(verified)
+    verify(graph, verified)
     for each in lists:
         for change in each.passes:
             graph = _after(change, graph, each, verified)
@@ -76,7 +77,7 @@ def _after(change: Pass, before: Graph, of: PassList, sound: set[Hashable]) -> G
     try:
         after = change(before)
         if after is not before:
-            after.verify(sound)
+            verify(after, sound)
             refuse_changed_border(before, after, declared_changes(change))
     except (ConversionError, MemoryError):  # errors that the user can fix
         raise

@@ -218,7 +218,7 @@ def _first_texts(errors: Sequence[ConversionError]) -> str:
 
 def raise_all(errors: Sequence[ConversionError]) -> None:
     """Raise nothing, the single error, or all errors as ``Problems``, without duplicates."""
-    different = distinct(errors)
+    different = distinct(errors) if errors else []
     if len(different) == 1:
         raise different[0]
     if different:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.shell_words import joined, quoted
-from prototrt.caffe_proto.common.wording import listed
+from prototrt.caffe_proto.common.wording import counted, listed
 from prototrt.converter.companions.cpp_header import namespace_of
 from prototrt.converter.companions.script import script_of
-from prototrt.converter.options import BackendName
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
@@ -50,21 +49,31 @@ class Conversion:
     @property
     def summary(self) -> list[str]:
         """What went in, what came out, what a caller of the engine must feed back, and where it runs."""
+        return [*self._lines()]
+
+    def _lines(self) -> Iterator[str]:
         made = self.converted
         model, manifest, product = made.model, made.manifest, made.product
-        return [
+        target, header = product.target, product.converting.emit_header
+        yield (
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
-            f" -> {manifest['nodes']} nodes -> {_made(manifest)}",
-            *self._bindings(),
-            *(f"left out {layer.origin.note}" for layer in made.graph.left_out),
-            *_verified(manifest),
-            f"runs on  {where_it_runs(manifest, product.target)}",
-            *([] if product.target else _chosen(manifest, product.building.backend)),
-            *_header(product.header),
-            f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{_build_time(manifest)}"
-            f"{_warnings(made.warnings)}",
-            *next_steps(product.file, manifest, product.target),
-        ]
+            f" -> {manifest['nodes']} nodes -> {_made(manifest)}"
+        )
+        yield from self._bindings()
+        yield from (f"left out {layer.origin.note}" for layer in made.graph.left_out)
+        if "verification" in manifest:
+            yield _verified(manifest["verification"])
+        yield f"runs on  {where_it_runs(manifest, target)}"
+        if target is None and product.building.backend == "auto" and "tensorrt" in manifest:
+            flavour = manifest["tensorrt"]["flavour"]
+            yield f"backend  auto chose {flavour}; {_ELSEWHERE[flavour]}"
+        if header is not None:
+            yield f"{header}: namespace {namespace_of(header)}"  # which is what a program needs
+        tensorrt = f" (TensorRT: {manifest['plan']['build_seconds']:.1f} s)" if "plan" in manifest else ""
+        warnings = f", {counted(len(made.warnings), 'warning')} (above)" if made.warnings else ""
+        yield f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{tensorrt}{warnings}"
+        if target is not None:  # else nobody said what the machine is
+            yield from next_steps(product.file, manifest, target)
 
     def _bindings(self) -> Iterator[str]:
         """The recurrent pairs, and what varies; in other layouts than Caffe's also inputs, outputs and their axes."""
@@ -85,9 +94,10 @@ class Conversion:
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""
         made, product = self.converted, self.converted.product
+        header = product.converting.emit_header
         return {
             "file": product.file,
-            **({"header": product.header} if product.header is not None else {}),
+            **({"header": header} if header is not None else {}),
             "seconds": round(made.seconds, 3),
             "caffe_layers": len(made.model.layers),
             "nodes": made.manifest["nodes"],
@@ -131,26 +141,9 @@ def where_it_runs(manifest: Mapping[str, Any], target: Target | None = None) -> 
     return gpu_support.where_it_runs(manifest["tensorrt"])
 
 
-def _chosen(manifest: Mapping[str, Any], backend: BackendName) -> list[str]:
-    """One line if another machine might have built another kind of engine."""
-    if backend != "auto" or "tensorrt" not in manifest:
-        return []
-    chosen = manifest["tensorrt"]["flavour"]
-    return [f"backend  auto chose {chosen}; {_ELSEWHERE[chosen]}"]
-
-
-def _verified(manifest: Mapping[str, Any]) -> list[str]:
-    """One line if the net was verified."""
-    if "verification" not in manifest:
-        return []
-    checks = manifest["verification"]
+def _verified(checks: Mapping[str, Any]) -> str:
     way, worst = checks["comparisons"][0]["way"], max(item["max_abs"] for item in checks["comparisons"])
-    return [f"verified {way} in {checks['calls']} calls: off by at most {worst:.1e}"]
-
-
-def _header(path: str | None) -> list[str]:
-    """One line if there is a header: its namespace is what a program needs."""
-    return [] if path is None else [f"{path}: namespace {namespace_of(path)}"]
+    return f"verified {way} in {checks['calls']} calls: off by at most {worst:.1e}"
 
 
 def _size(path: str) -> str:
@@ -158,20 +151,8 @@ def _size(path: str) -> str:
     return text_of_bytes(sum(file.stat().st_size for file in files if file.is_file()))
 
 
-def _build_time(manifest: Mapping[str, Any]) -> str:
-    return f" (TensorRT: {manifest['plan']['build_seconds']:.1f} s)" if "plan" in manifest else ""
-
-
-def _warnings(warnings: Sequence[str]) -> str:
-    if not warnings:
-        return ""
-    return f", {len(warnings)} warning{'s' if len(warnings) > 1 else ''} (above)"
-
-
-def next_steps(path: str, manifest: Mapping[str, Any], target: Target | None) -> list[str]:
-    """The lines about the next command; none if nobody said what the machine is."""
-    if target is None:
-        return []
+def next_steps(path: str, manifest: Mapping[str, Any], target: Target) -> list[str]:
+    """The lines about the next command on this machine."""
     if "trtexec" in manifest:
         return [*_repository(target), *_with_trtexec(path, manifest["trtexec"], target)]
     name = Path(path).name

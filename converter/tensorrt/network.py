@@ -168,12 +168,10 @@ class Network:
         TensorRT's bindings cannot read back bfloat16, which NumPy does not have: it is cast from float32, once, when
         the engine is built.
         """
-        if array.dtype.name == DType.BFLOAT16.value:
-            return self.add("cast", self._constant(array.astype(np.float32)), self.trt.bfloat16).get_output(0)
-        return self._constant(array)
-
-    def _constant(self, array: Array) -> Tensor:
-        return self.add("constant", array.shape, self.weights(array)).get_output(0)
+        is_bfloat16 = array.dtype.name == DType.BFLOAT16.value
+        weights = self.weights(array.astype(np.float32) if is_bfloat16 else array)
+        tensor = self.add("constant", array.shape, weights).get_output(0)
+        return self.add("cast", tensor, self.trt.bfloat16).get_output(0) if is_bfloat16 else tensor
 
     def dtype_of(self, tensor: Tensor) -> np.dtype[Any]:
         """NumPy's name of a tensor's element type."""
@@ -198,16 +196,15 @@ class Network:
 
     def scalar_size(self, dim: Dim) -> Tensor:
         """A size as a 0-dimensional int32 tensor, as loops need it. Made once, outside all loops."""
-        if dim not in self._scalars:
-            self._scalars[dim] = self._scalar_size(dim)
-        return self._scalars[dim]
-
-    def _scalar_size(self, dim: Dim) -> Tensor:
+        if dim in self._scalars:
+            return self._scalars[dim]
         if isinstance(dim, int):
-            return self.constant_array(np.array(dim, np.int32))
-        layer = self.add("shuffle", self.sizes((dim,)))
-        layer.reshape_dims = ()
-        return layer.get_output(0)
+            self._scalars[dim] = self.constant_array(np.array(dim, np.int32))
+        else:
+            layer = self.add("shuffle", self.sizes((dim,)))
+            layer.reshape_dims = ()
+            self._scalars[dim] = layer.get_output(0)
+        return self._scalars[dim]
 
     def sizes(self, shape: Shape) -> Tensor:
         """A shape with symbols as a 1-dimensional int32 tensor. Made once, outside all loops."""

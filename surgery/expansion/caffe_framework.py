@@ -75,7 +75,8 @@ class Caffe(Framework):
     def usual_outputs(
         self, model: Model, left_over: Sequence[str]
     ) -> tuple[Sequence[str], Sequence[LeftOut]]:
-        outputs = self._before_code(model, left_over)
+        has_code = any(layer.type == "Python" for layer in model.layers)
+        outputs = self._before_code(model, left_over) if has_code else (left_over, ())
         self._refuse_layers_without_tops(model)
         return outputs
 

@@ -98,7 +98,7 @@ def _along(build: Builder, op: Any, values: Sequence[Value], is_each: Sequence[b
     return build.add(replace(op, axis=op.axis + 1), *values, hint=hint)
 
 
-ALL_STEPS: dict[type[Op], AllSteps] = {
+_ALL_STEPS: dict[type[Op], AllSteps] = {
     Binary: AllSteps(_stretching),
     Cast: AllSteps(_pointwise),
     Concat: AllSteps(_along, lambda op, is_each: all(is_each)),
@@ -116,3 +116,8 @@ ALL_STEPS: dict[type[Op], AllSteps] = {
     Select: AllSteps(_stretching),
 }
 """Primitives that are missing here are not moved."""
+
+
+def all_steps_of(op: Op) -> AllSteps | None:
+    """How a primitive does so, or None."""
+    return next((how for kind, how in _ALL_STEPS.items() if isinstance(op, kind)), None)

@@ -20,29 +20,23 @@ def elide_tiles(graph: Graph) -> Graph:
     Left alone: a Tile that writes an output, a Tile of a larger axis, and a Tile with a reader
     that does not broadcast (with two tiled operands, neither sets the size of the result).
     """
-    tiles = {
-        node.outputs[0]: node
-        for node in graph.nodes
-        if isinstance(node.op, Tile)
-        and node.inputs[0].shape[node.op.axis] == 1
-        and node.outputs[0] not in graph.outputs
-    }
+    tiles, axes = dict[Value, Node](), dict[Value, int]()
+    for node in graph.nodes:
+        if isinstance(node.op, Tile) and node.inputs[0].shape[node.op.axis] == 1:
+            (value,) = node.outputs
+            if value not in graph.outputs:
+                tiles[value], axes[value] = node, node.op.axis
     suspects = {*tiles, *_inside_scans(graph, tiles)}
     readers = graph.readers()
     untiled = {
         value: node.inputs[0]
         for value, node in tiles.items()
-        if all(_broadcasts(reader, value, _axis(node), suspects) for reader in readers.get(value, []))
+        if all(_broadcasts(reader, value, axes[value], suspects) for reader in readers.get(value, []))
     }
     if not untiled:
         return graph
     nodes = [_reading_untiled(node, untiled) for node in graph.nodes if node.outputs[0] not in untiled]
     return graph.with_nodes(nodes)
-
-
-def _axis(node: Node) -> int:
-    assert isinstance(node.op, Tile)
-    return node.op.axis
 
 
 def _inside_scans(graph: Graph, values: Container[Value]) -> list[Value]:

@@ -11,7 +11,7 @@ from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
 from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import MatMul, Scan, ScanInputs
-from prototrt.surgery.passes.all_steps import ALL_STEPS
+from prototrt.surgery.passes.all_steps import all_steps_of
 
 SMALL = 1 << 12
 """Elements per step: a result of this size is computed for all steps at once even if that makes it larger."""
@@ -92,10 +92,10 @@ def _for_all_steps(node: Node, outside: _Outside) -> Callable[..., Value] | None
         largest = max(_elements(value.shape) for value in node.inputs if value in outside.each)
         if _elements(node.outputs[0].shape) > max(largest, SMALL):
             return None
-    kind = next((kind for kind in ALL_STEPS if isinstance(node.op, kind)), None)
-    if kind is None or not ALL_STEPS[kind].suits(node.op, [value in outside.each for value in node.inputs]):
+    how = all_steps_of(node.op)
+    if how is None or not how.suits(node.op, [value in outside.each for value in node.inputs]):
         return None
-    return ALL_STEPS[kind].apply
+    return how.apply
 
 
 def _elements(shape: Shape) -> int:

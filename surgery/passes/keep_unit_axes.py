@@ -8,7 +8,7 @@ from dataclasses import replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ops import Axis, Gather, Reshape, Slice
-from prototrt.surgery.passes.all_steps import ALL_STEPS
+from prototrt.surgery.passes.all_steps import all_steps_of
 
 
 def keep_unit_axes(graph: Graph) -> Graph:
@@ -95,7 +95,7 @@ class _Lifted:
     def _compute(self, node: Node) -> bool:
         """Compute the node with the axis; False if that is not possible."""
         is_each = [value in self._with_axis for value in node.inputs]
-        kind = next((kind for op, kind in ALL_STEPS.items() if isinstance(node.op, op)), None)
+        kind = all_steps_of(node.op)
         if kind is None or not any(is_each) or not kind.suits(node.op, is_each):
             return False
         if not node.is_surgical or not node.outputs[0].is_surgical:

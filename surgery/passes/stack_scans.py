@@ -10,7 +10,7 @@ from prototrt.surgery.ir import Graph, Node, Op, Value, bodies, wiring
 from prototrt.surgery.ir.uniform_constants import are_equal, stacked
 from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
-from prototrt.surgery.passes.all_steps import ALL_STEPS, AllSteps
+from prototrt.surgery.passes.all_steps import all_steps_of
 
 
 @needs(Scan)
@@ -191,17 +191,13 @@ def _add(body: Builder, nodes: Sequence[Node], held: _Held) -> bool:
         results = body.add_all(first.op, *(value for value, _ in values), hint=first.hint)
         held.once.update(zip(first.outputs, results, strict=True))
         return not bodies(first.op)
-    kind = _kind(first)
+    kind = all_steps_of(first.op)
     if kind is None or not kind.suits(first.op, is_each):
         return False
     held.each[first.outputs[0]] = kind.apply(
         body, first.op, [value for value, _ in values], is_each, first.hint
     )
     return True
-
-
-def _kind(node: Node) -> AllSteps | None:
-    return next((kind for op, kind in ALL_STEPS.items() if isinstance(node.op, op)), None)
 
 
 def _joint(body: Builder, read: Sequence[Value], held: _Held) -> tuple[Value, bool]:

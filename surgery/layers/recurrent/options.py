@@ -230,8 +230,9 @@ def _check(param: Any, name: str, option: RecurrentOption) -> None:
 
 
 def form_of(kind: type[Form], param: Any) -> Form:
-    """The form of a cell: each of its fields is the option of that name."""
-    return kind(**{item.name: OPTIONS[item.name].read(param, item.name) for item in fields(kind)})  # type: ignore[arg-type]  # forms are dataclasses
+    """The form of a cell: each of its fields is the option of that name. Both have the same default."""
+    names = [item.name for item in fields(kind) if param.HasField(item.name)]  # type: ignore[arg-type]  # forms are dataclasses
+    return kind(**{name: OPTIONS[name].read(param, name) for name in names})
 
 
 def is_caffes(param: Any) -> bool:

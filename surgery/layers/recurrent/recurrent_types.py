@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -86,10 +86,14 @@ def _read_lstm(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[i
     """The weights of an LSTM: those of x, static inputs, h, peepholes, projections."""
     build, param = blobs.build, blobs.param
     form = form_of(LSTMForm, param)
-    coupling = Coupling(blobs, form, hidden)
-    weights = coupling.inputs(blobs.inputs(coupling.rows, inputs, statics, NAMES))
+    weights = blobs.inputs(_rows_of_gates(blobs, form, hidden), inputs, statics, NAMES)
     width = int(param.num_proj) or hidden
-    matrix = coupling.without_f(blobs.weights((coupling.rows, width), "W_hc"), "W_hc")
+    matrix = blobs.weights((_rows_of_gates(blobs, form, hidden), width), "W_hc")
+    if form.coupled_input_forget:
+        weights = _inputs_without_f(build, weights, hidden)
+        matrix = _without_f(build, matrix, hidden, "W_hc")
+    if param.forget_bias:
+        weights = replace(weights, bias=_with_forget_bias(build, weights.bias, hidden, param.forget_bias))
     rows = blobs.weights((3, hidden), "peephole") if param.peephole else None
     projection = blobs.weights((width, hidden), "W_proj") if param.num_proj else None
     shown = int(param.num_nonrecurrent_proj)
@@ -107,44 +111,32 @@ def _peepholes(build: LayerBuilder, rows: Value | None) -> tuple[Value, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Coupling:
-    """The rows of an LSTM's matrices. If f is 1 - i, the rows of f are missing or unused.
+def _rows_of_gates(blobs: StoredBlobs, form: LSTMForm, hidden: int) -> int:
+    """How many rows the next blob has. If f is 1 - i, the rows of f are missing or unused."""
+    lacks_f = form.coupled_input_forget and not blobs.has_rows(4 * hidden)
+    return (3 if lacks_f else 4) * hidden
 
-    Also adds the constant forget_bias.
-    """
 
-    blobs: StoredBlobs
-    form: LSTMForm
-    hidden: int
+def _inputs_without_f(build: LayerBuilder, stored: InputWeights, hidden: int) -> InputWeights:
+    matrix, bias = (
+        _without_f(build, stored.matrix, hidden, "W_xc"),
+        _without_f(build, stored.bias, hidden, "b_c"),
+    )
+    statics = tuple(_without_f(build, static, hidden, "W_xc_static") for static in stored.statics)
+    return InputWeights(matrix, bias, statics)
 
-    @property
-    def rows(self) -> int:
-        """How many rows the next blob has."""
-        if self.form.coupled_input_forget and not self.blobs.has_rows(4 * self.hidden):
-            return 3 * self.hidden
-        return 4 * self.hidden
 
-    def inputs(self, stored: InputWeights) -> InputWeights:
-        statics = tuple(self.without_f(static, "W_xc_static") for static in stored.statics)
-        bias = self._with_forget_bias(self.without_f(stored.bias, "b_c"))
-        return InputWeights(self.without_f(stored.matrix, "W_xc"), bias, statics)
+def _without_f(build: LayerBuilder, stored: Value, hidden: int, what: str) -> Value:
+    """The rows of i, o and g; the stored ones if those of f are missing."""
+    if len(stored.array) == 3 * hidden:
+        return stored
+    return build.constant(stacked([stored.array[:hidden], stored.array[2 * hidden :]]), what)
 
-    def without_f(self, stored: Value, what: str) -> Value:
-        if not self.form.coupled_input_forget or len(stored.array) == 3 * self.hidden:
-            return stored
-        rows = [stored.array[: self.hidden], stored.array[2 * self.hidden :]]
-        array = stacked(rows)
-        return self.blobs.build.constant(array, what)
 
-    def _with_forget_bias(self, bias: Value) -> Value:
-        forget_bias = self.blobs.param.forget_bias
-        if not forget_bias:
-            return bias
-        build = self.blobs.build
-        i, f, rest = np.split(bias.array, [self.hidden, 2 * self.hidden])
-        parts = [i, map_elements(lambda stored: stored + np.float32(forget_bias), f), rest]
-        return build.stacked(parts, "b_c")
+def _with_forget_bias(build: LayerBuilder, bias: Value, hidden: int, summand: float) -> Value:
+    i, f, rest = np.split(bias.array, [hidden, 2 * hidden])
+    parts = [i, map_elements(lambda stored: stored + np.float32(summand), f), rest]
+    return build.stacked(parts, "b_c")
 
 
 def _read_rnn(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[int]) -> Direction:

@@ -25,7 +25,7 @@ from prototrt.surgery.layers.recurrent.options import (
 from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType, StoredBlobs
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.running import run_stack
-from prototrt.surgery.recurrent.stacks import Stack
+from prototrt.surgery.recurrent.stacks import Direction, Stack
 
 _OF_MAPS = dict.fromkeys(("wxc_convolution_param", "whh_convolution_param"), "ConvolutionLSTM")
 
@@ -112,17 +112,18 @@ def recurrent(
 
 def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: RecurrentBottoms) -> Stack:
     """The layers and directions, with the stored weights of each."""
-    param, layers = blobs.param, []
+    param, layers = blobs.param, list[list[Direction]]()
     inputs = element_count(bottoms.x.shape[2:], "an axis of x")
     statics = [bottoms.static_size(place) for place in range(len(bottoms.statics))]
     adds_up = param.bidirectional == param.SUM
     for hidden in hidden_sizes(param):
+        if layers:  # it reads the tops of the layer below
+            widths = [direction.width for direction in layers[-1]]
+            inputs, statics = widths[0] if adds_up else sum(widths), []
         layer = [
             replace(recurrent_type.read(blobs, hidden, inputs, statics), reverse=reverse)
             for reverse in directions(param)
         ]
-        widths = [direction.width for direction in layer]
-        inputs, statics = widths[0] if adds_up else sum(widths), []
         layers.append(layer)
     return Stack(layers, adds_up, recurrent_type.resets_input, holds_past_end=param.past_end == param.HOLD)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,13 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.ir import Array, Op, fixed
-from prototrt.surgery.layers.recurrent.options import OPTIONS, activation_named
+from prototrt.surgery.layers.recurrent.options import OPTIONS, activation_named, form_of
 from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
+from prototrt.surgery.recurrent.cells import LSTMForm, RNNForm
+from prototrt.surgery.recurrent.gru import GRUForm
 from prototrt.tests.small_nets import WAYS, inputs_of, loaded, stored
 
 RANDOM = np.random.default_rng(9)
@@ -66,6 +70,14 @@ def feeds(**others: Array) -> dict[str, Array]:
 )
 def test_activation(text: str, expected: Op) -> None:
     assert activation_named(text, "gate_activation") == expected
+
+
+@pytest.mark.parametrize("form", [LSTMForm, GRUForm, RNNForm])
+def test_a_form_has_the_defaults_of_its_fields(form: type[LSTMForm | GRUForm | RNNForm]) -> None:
+    param = message_class("RecurrentParameter")()
+    assert form_of(form, param) == form()
+    for each in fields(form):
+        assert OPTIONS[each.name].read(param, each.name) == each.default, each.name
 
 
 @pytest.mark.parametrize(
