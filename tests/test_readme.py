@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from prototrt.cli import main
 from prototrt.converter.commandline.frame import EXIT_CODES
-from prototrt.surgery.views.support import page_table, supported_layers
+from prototrt.surgery.views.support import page_list, supported_layers
 from prototrt.tests.command_line import done, without_measures
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.tools.option_tables import option_tables
@@ -120,7 +120,7 @@ def test_commands_of_the_table_of_tasks_run(command: str) -> None:
 @pytest.mark.parametrize(
     ("page", "mark", "text"),
     [
-        ("layers.md", "support-table", lambda: page_table(supported_layers())),
+        ("layers.md", "support-table", lambda: page_list(supported_layers())),
         ("commands.md", "options", option_tables),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,20 +44,17 @@ def supported_operators() -> list[LayerSupport]:
 
 def markdown_table(rows: list[LayerSupport]) -> str:
     """The whole table in Markdown."""
-    return _table(("layer", "becomes", "notes"), [(row.type, row.becomes, row.notes) for row in rows])
+    lines = ["| layer | becomes | notes |", "| --- | --- | --- |"]
+    lines += [f"| {row.type} | {row.becomes} | {row.notes.replace('|', chr(92) + '|')} |" for row in rows]
+    return "\n".join(lines)
 
 
-def page_table(rows: list[LayerSupport], what: str = "layer") -> str:
-    """The table of docs/layers.md, or of docs/caffe2.md: what is computed. Types that compute the same share a row."""
+def page_list(rows: list[LayerSupport]) -> str:
+    """What docs/layers.md and docs/caffe2.md list: what is computed. Types that compute the same share a line."""
     types: dict[str, list[str]] = {}
     for row in rows:
         types.setdefault(row.notes, []).append(row.type)
-    return _table((what, "computes"), [(", ".join(names), notes) for notes, names in types.items()])
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"- **{', '.join(names)}**: {notes}" for notes, names in types.items())
 
 
 def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:

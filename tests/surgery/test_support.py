@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.views.support import LayerSupport, markdown_table, page_table, supported_layers
+from prototrt.surgery.views.support import LayerSupport, markdown_table, page_list, supported_layers
 
 
 def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
@@ -20,10 +20,10 @@ def test_markdown_escapes_the_bar() -> None:
     )
 
 
-def test_types_that_compute_the_same_share_a_row_of_the_page() -> None:
+def test_types_that_compute_the_same_share_a_line_of_the_page() -> None:
     rows = [
         LayerSupport("Axpy", "Add", "a"),
         LayerSupport("Bias", "Add", "b"),
         LayerSupport("AxpyFast", "Add", "a"),
     ]
-    assert page_table(rows) == "| layer | computes |\n| --- | --- |\n| Axpy, AxpyFast | a |\n| Bias | b |"
+    assert page_list(rows) == "- **Axpy, AxpyFast**: a\n- **Bias**: b"
