@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.common.wording import Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
@@ -24,16 +24,13 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: MatMul, Add.
     Bottoms: (..., K...), axes from ``axis`` on are flattened to K. Tops: (..., num_output).
     Blobs: weights (num_output, K), or (K, num_output) with ``transpose``; bias (num_output,).
+    Without ``num_output``, as in a net of DIGITS, the weights say it.
     ``normalize``, of NormFace, divides each row of the weights by its length, ``sqrt(sum of squares + 1e-6)``.
     Source: caffe and happynear/caffe-windows ``src/caffe/layers/inner_product_layer.cpp``.
     """
     param = layer.param
     axis = canonical_axis(param.axis, x.shape, "axis")
-    inputs, outputs = _inputs(layer, x, axis), int(param.num_output)
-    if outputs < 1:
-        raise NetError(
-            f"num_output is {outputs}, expected at least 1", fix="set num_output in inner_product_param"
-        )
+    inputs, outputs = _inputs(layer, x, axis), _outputs(layer)
     shape = (inputs, outputs) if param.transpose else (outputs, inputs)
     weights = build.parameter(layer, shape, "weights", filler=field_if_set(param, "weight_filler"))
     if param.normalize:
@@ -46,6 +43,20 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
         y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
     return [build.reshape(y, (*x.shape[:axis], outputs))]
+
+
+def _outputs(layer: Layer) -> int:
+    """The size of the top, by the layer or else by its weights."""
+    param = layer.param
+    if not param.HasField("num_output") and layer.blobs and len(layer.blobs[0].shape) > 1:
+        return int(layer.blobs[0].shape[-1 if param.transpose else -2])
+    if param.num_output < 1:
+        fix = Worded("set num_output in inner_product_param")
+        if not param.HasField("num_output"):
+            setting = Option("overrides", {f"{layer.name}.inner_product_param.num_output": "COUNT"})
+            fix = Worded("give the weights, which say it, or state it: {}", setting)
+        raise NetError(f"num_output is {param.num_output}, expected at least 1", fix=fix)
+    return int(param.num_output)
 
 
 def _rows_of_length_one(build: LayerBuilder, layer: Layer, weights: Value) -> Value:

@@ -148,8 +148,8 @@ def creator(trt: Any, fields: dict[str, str], outputs: int = 2) -> Any:
     return SwirlCreator()
 
 
-@pytest.fixture
-def tensorrt(monkeypatch: pytest.MonkeyPatch) -> Any:
+def fake_with_networks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A TensorRT that takes plugins of users."""
     fake = FakeTensorRT("11.4.0.106")
     fake.Builder = type(
         "Builder", (), {"__init__": lambda self, logger: None, "create_network": lambda *_: Network()}
@@ -160,6 +160,11 @@ def tensorrt(monkeypatch: pytest.MonkeyPatch) -> Any:
     fake.Weights, fake.init_libnvinfer_plugins = Weights, lambda logger, namespace: True
     monkeypatch.setitem(sys.modules, "tensorrt", fake)
     return fake
+
+
+@pytest.fixture
+def tensorrt(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return fake_with_networks(monkeypatch)
 
 
 def network(graph: Graph) -> Any:
