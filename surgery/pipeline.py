@@ -232,7 +232,8 @@ def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
     """Rewrite a net as a graph of primitives. Raises ``ConversionError``; a doubt is a ``ConversionWarning``."""
     refuse_other("rewrite", model, Model)
-    _refuse_unknown_layers(model, options)
+    if options.keep_float:
+        _refuse_unknown_layers(model, options)
     expansion = expand(model, options=options)
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
     sound: set[Hashable] = set()

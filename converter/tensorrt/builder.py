@@ -195,7 +195,7 @@ class _PlanBuild:
                     for option, value in chosen_options(self.options)
                     if option.is_of_the_engine
                 },
-                **_place(self.network.backend),
+                **(_place() if self.network.backend.name == "enterprise" else {}),
             },
             "plan": {"build_seconds": round(self.seconds, 3)},
             "nodes": self.network.primitives,
@@ -220,10 +220,8 @@ class _PlanBuild:
         self.seconds = time.perf_counter() - started
 
 
-def _place(backend: Backend) -> dict[str, Any]:
+def _place() -> dict[str, Any]:
     """What a plan of TensorRT depends on beside its release; plans of TensorRT for RTX are portable."""
-    if backend.name != "enterprise":
-        return {}
     from prototrt.converter.driver import find_driver
 
     driver = find_driver()

@@ -165,7 +165,8 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     """The graph of a net whose layers are all expanded. Raises ``ConversionError``."""
     build, blobs, framework = expander.build, expander.blobs, expander.framework
     options = build.options
-    refuse_states_of_nothing(model, options.state_arrays, build.used_states)
+    if options.state_arrays:
+        refuse_states_of_nothing(model, options.state_arrays, build.used_states)
     if options.require_weights and build.without_weights:
         refuse_missing_weights(model, build.without_weights)
     build.warnings[:0] = [*model.warnings, *(layer.warning for layer in part.left_out)]

@@ -23,7 +23,8 @@ def drop_unused(graph: Graph) -> Graph:
     """
     needed = {*graph.outputs, *graph.state_inputs}
     kept = _needed_nodes(graph.nodes, needed)
-    needed.update(_telling(graph, kept, needed))
+    if graph.symbols:
+        needed.update(_telling(graph, kept, needed))
     inputs = tuple(value for value in graph.inputs if value in needed)
     if tuple(kept) == graph.nodes and inputs == graph.inputs:
         return graph
@@ -32,8 +33,6 @@ def drop_unused(graph: Graph) -> Graph:
 
 def _telling(graph: Graph, kept: Sequence[Node], needed: Container[Value]) -> Iterator[Value]:
     """Inputs from which sizes are told that no needed input tells."""
-    if not graph.symbols:
-        return
     used = {symbol for node in walk(graph.with_nodes(kept)) for symbol in symbols_in(node.op)}
     sources = symbol_sources(value for value in graph.inputs if value in needed)
     for symbol, source in symbol_sources(graph.inputs).items():

@@ -137,12 +137,9 @@ class _Joined:
         if not self._is_changed:
             return self._old
         final = {old: self._stands_for.get(new, new) for old, new in self._stands_for.items()}
+        names = self._stands_for  # a value has the name of the graph's output that it is
         nodes = [
-            replace(node.reading(final), outputs=tuple(self._written(value) for value in node.outputs))
+            replace(node.reading(final), outputs=tuple(names.get(value, value) for value in node.outputs))
             for node in self._nodes
         ]
         return self._old.with_nodes(nodes, final)
-
-    def _written(self, value: Value) -> Value:
-        """A value under the name that it has as an output of the graph."""
-        return self._stands_for.get(value, value)

@@ -36,7 +36,11 @@ class LayerStates:
         self.names, self.is_exposed = list(shapes), bool(exposed)
         self.fixed_to = "zero" if always_zero else build.options.state
         self.initial = [[value] for value in exposed] or [
-            self._inputs(name, arrays) for name, arrays in shapes.items()
+            [
+                self._input(self._name(name, "0", place, len(arrays)), shape)
+                for place, shape in enumerate(arrays)
+            ]
+            for name, arrays in shapes.items()
         ]
 
     def leave(self, last: Sequence[Sequence[Value]]) -> list[Value]:
@@ -51,12 +55,6 @@ class LayerStates:
                 for place, (before, top) in enumerate(zip(initial, after, strict=True)):
                     self.build.state(self._name(name, "T", place, len(initial)), before, top)
         return []
-
-    def _inputs(self, name: str, shapes: Sequence[Shape]) -> list[Value]:
-        return [
-            self._input(self._name(name, "0", place, len(shapes)), shape)
-            for place, shape in enumerate(shapes)
-        ]
 
     def _name(self, state: str, when: str, place: int, count: int) -> str:
         number = f"_{place}" if count > 1 else ""
