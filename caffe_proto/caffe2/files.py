@@ -25,6 +25,18 @@ from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
 from prototrt.caffe_proto.weights.wire import Wire, WireError, fields
 
 _WORDS = ("op", "external_input", "external_output")
+_MOST = {
+    "op": 40_000,
+    "arg": 400_000,
+    "nets": 40_000,
+    "tensors": 40_000,
+    "strings": 400_000,
+    "input": 100_000,
+    "output": 100_000,
+    "external_input": 100_000,
+    "external_output": 100_000,
+}
+"""How often fields may occur in a binary net; published nets have some thousand operators."""
 _CAFFE_WORDS = ("layer", "layers", "input", "input_dim", "input_shape", "state")
 
 
@@ -126,6 +138,7 @@ def parse_binary(message: Message, data: bytes, file: str) -> None:
             because=f"the file has {len(data)} bytes and ends inside a field, or is empty",
             fix="get the file again",
         ) from error
+    _refuse_too_many(message, file)
     if not _names_are_text(message):
         raise UnreadableFileError(
             "this is not a Caffe2 net, or it is damaged",
@@ -133,6 +146,24 @@ def parse_binary(message: Message, data: bytes, file: str) -> None:
             because="a name in it is not valid UTF-8",
             fix="get the file again",
         )
+
+
+def _refuse_too_many(message: Message, file: str) -> None:
+    """Raise ``UnreadableFileError`` for a net with more parts than any real one, in its nets of steps, too."""
+    left, nets = dict(_MOST), [message]
+    while nets:
+        for field, value in nets.pop().ListFields():
+            name = field.name
+            if is_repeated(field) and name in left:
+                left[name] -= len(value)
+                if left[name] < 0:
+                    raise UnreadableFileError(
+                        f"the net has more than {_MOST[name]:,} fields {name}",
+                        where=file,
+                        fix="get the file again, or cut the net into several",
+                    )
+            if field.type == field.TYPE_MESSAGE:
+                nets += value if is_repeated(field) else (value,)
 
 
 def _names_are_text(message: Message) -> bool:

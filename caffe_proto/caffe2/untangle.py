@@ -15,6 +15,9 @@ from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 
+_MOST_ADVISED = 20
+"""How many of the blobs that nobody writes are compared with the names of all others."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadBlob:
@@ -74,8 +77,12 @@ def refuse_strangers(
     """Raise for all blobs that are read, but made by no operator, or made too late."""
     errors: list[ConversionError] = []
     blobs = set(versions.last) - set(versions.strangers)
+    writers: dict[str, Access] = {}
+    for access in accesses:
+        for blob in access.writes:
+            writers.setdefault(blob, access)
     for blob, read in versions.strangers.items():
-        later = next((access for access in accesses if blob in access.writes), None)
+        later = writers.get(blob)
         because, fix = None, None
         if later is not None and later.origin == read.origin:
             because = "only this operator writes it, and an operator cannot read its own output"
@@ -83,7 +90,7 @@ def refuse_strangers(
         elif later is not None:
             because = f"{describe(later)}, which writes it, comes later"
             fix = "order the operators so that each reads only blobs written before it"
-        elif blobs:
+        elif blobs and len(errors) < _MOST_ADVISED:
             close = close_names(blob, blobs)
             fix = (
                 f"{'did you mean' if close else 'the blobs are'} {choices(blob, blobs)}{'?' if close else ''}"

@@ -246,6 +246,15 @@ def test_copies_know_their_ranges() -> None:
         ("(" * 5000 + "H" + ")" * 5000, f"'{'(' * 60}...' has 10001 parts, expected at most 1000"),
         ("(" * 400 + "H" + ")" * 400, "there are more than 100 brackets or signs within each other"),
         ("-" * 400 + "H", "there are more than 100 brackets or signs within each other"),
+        ("9" * 4000, "a number is larger than 9.2e+18"),
+        ("*".join(["9" * 18] * 400), "a number is larger than 9.2e+18"),
+        ("+".join([str((1 << 63) - 1), "1"]), "a number is larger than 9.2e+18"),
+        ("H*" * 400 + "H", f"'{'H*' * 30}...' comes to more than 9.2e+18"),
+        ("*".join(["(H+N+H*N+1)"] * 60), "a product comes to 1024 terms, expected at most 1000"),
+        (
+            "(" * 90 + "H+1" + ")//2*3+1" * 90,
+            "a part comes to 12792 characters, expected at most 10000",
+        ),
     ],
 )
 def test_what_is_not_a_size(text: str, message: str) -> None:
