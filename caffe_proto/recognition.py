@@ -193,12 +193,13 @@ def text_of_prototxt(file: OpenFile) -> str:
 
 
 _SOLVER = re.compile(
-    r"^\s*(?:base_lr|lr_policy|solver_mode|max_iter|train_net|snapshot_prefix)\s*:", re.MULTILINE
+    r"^[^\S\n]*(?:base_lr|lr_policy|solver_mode|max_iter|train_net|snapshot_prefix)\s*:", re.MULTILINE
 )
-_NET_OF_SOLVER = re.compile(r"^\s*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
-_OF_NET = re.compile(r"^\s*(?:layers?|input|op)\b", re.MULTILINE)
+_NET_OF_SOLVER = re.compile(r"^[^\S\n]*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
+_OF_NET = re.compile(r"^[^\S\n]*(?:layers?|input|op)\b", re.MULTILINE)
 _NETS_INSIDE = ("net_param", "test_net_param", "train_net_param")
-_PIECE = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]|\b\w+\b""")
+_PIECE = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|[{}]|\w+""")
+"""A string that nobody closes ends with its line: to look for the end again from each quote would take long."""
 
 
 def is_solver(text: str) -> bool:

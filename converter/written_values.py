@@ -36,7 +36,7 @@ def _meant(text: str) -> str:
 def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
     """``data:[T*N]x3x224x224``: as ``shape_from_text``, with names and formulas in brackets for sizes that vary."""
     blob, colon, sizes = text.rpartition(":")
-    parts = re.split(r"x(?![^\[]*\])", sizes)
+    parts = re.split(r"x(?![^\[]{0,1000}\])", sizes)
     if re.fullmatch(r"[\dx]*", sizes) or not re.search(r"[A-Za-z]", sizes):
         return shape_from_text(text)
     if blob and re.fullmatch(r"(\d+|[A-Z])(x(\d+|[A-Z]))*", sizes):

@@ -15,7 +15,7 @@ _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**
 
 def bytes_from_text(text: str) -> int | None:
     """``4GB`` or ``500 MiB`` in bytes; None if the text is not a size."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(\w*)", text)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([^\W\d]\w*|)", text)
     if not match or match[2] not in _UNITS:
         return None
     count = float(match[1]) * _UNITS[match[2]]

@@ -27,7 +27,7 @@ _PLACEHOLDER = r"""
 _PIECE = re.compile(
     rf"""
       (?P<comment> \# [^\n]* )
-    | (?P<string> "[^"\\\n]*(?:\\.[^"\\\n]*)*" | '[^'\\\n]*(?:\\.[^'\\\n]*)*' )
+    | (?P<string> "[^"\\\n]*(?:\\.[^"\\\n]*)*"? | '[^'\\\n]*(?:\\.[^'\\\n]*)*'? )
     | (?P<placeholder> {_PLACEHOLDER} )
     | (?P<brace> \{{\{{ | \}}\}} )
     | (?P<word> [A-Za-z_]\w* )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _IMAGE = re.compile(
-    r".+\.(avif|bmp|eps|gif|heic|ico|jpe?g|miff|pdf|pgm|png|ppm|psd|svg|tga|tiff?|webp|xpm)(\[.*\])?",
+    r".+\.(avif|bmp|eps|gif|heic|ico|jpe?g|miff|pdf|pgm|png|ppm|psd|svg|tga|tiff?|webp|xpm)(\[[^\[\]]*\])?",
     re.IGNORECASE,
 )
 """The file name of an image, also with a selection of frames, as in ``movie.gif[0]``."""

@@ -14,7 +14,7 @@ from prototrt.surgery.scales.scales_file import read_scales
 from prototrt.surgery.scales.tables import read_table
 
 _LIST = re.compile(r"^models\s*:", re.MULTILINE)
-_TABLE = re.compile(r"\S.*?(?: +[-+]?[0-9][-+.0-9eE]*)+")
+_TABLE = re.compile(r"\S.*? [-+]?[0-9][-+.0-9eE]*")
 _CACHE = "TRT-"
 
 

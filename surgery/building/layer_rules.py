@@ -77,7 +77,7 @@ _FIX_PARAMETERS = "write it as {'feat_stride': 16, 'scales': [8, 16, 32]}"
 _LONGEST = 10_000
 """Characters of ``param_str``; the programs that wrote it state a few numbers."""
 _TAG = re.compile(r"!![\w/:.]+")
-_KEY = re.compile(r"(?P<before>^|[{,\n])\s*(?P<key>[A-Za-z_]\w*)\s*:")
+_KEY = re.compile(r"(?P<before>^|[{,\n])[^\S\n]*(?P<key>[A-Za-z_]\w*)\s*:")
 
 
 def python_name(layer: Layer) -> str:

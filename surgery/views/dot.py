@@ -31,7 +31,7 @@ from prototrt.surgery.views.fields import settings_of
 _WIDEST = 40
 """Characters of a primitive that is described in one line."""
 _BETWEEN_ATTRIBUTES = re.compile(r", (?=\w+=)")
-_LONG_NUMBER = re.compile(r"\d+\.\d{8,}(?:e-?\d+)?")
+_LONG_NUMBER = re.compile(r"(?<!\d)\d+\.\d{8,}(?:e-?\d+)?")
 _MOST_LINES = 4
 """Of settings in a box."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_named
 
-BECOMES = re.compile(r"^Becomes:(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
+_BECOMES = re.compile(r"(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,6 @@ def page_list(rows: list[LayerSupport]) -> str:
 def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:
     """Read a rule's docstring: its first paragraph, and the sentence ``Becomes: ...``, which may take several lines."""
     text = (inspect.getdoc(rule) or "").replace("``", "`")
-    becomes = BECOMES.search(text)
+    becomes = _BECOMES.match(f"\n{text}".partition("\nBecomes:")[2])
     notes = text.partition("\n\n")[0]
     return LayerSupport(type_name, " ".join(becomes[1].split()) if becomes else "", " ".join(notes.split()))

@@ -1,0 +1,149 @@
+"""Matching takes work in proportion to the text, for each regular expression in the source."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.text.tokens import _TOKEN, Tokens
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.regular_expressions import ambiguity
+
+METHODS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
+SOURCES = sorted(
+    path
+    for place in ("caffe_proto", "surgery", "plugins", "converter", "cli.py", "__init__.py", "__main__.py")
+    for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
+)
+ENDS_AT_THE_FIRST_MISS = "caffe_proto/text/tokens.py _TOKEN"
+"""It matches at each place, and what is no token ends the reading."""
+TEXT = "\n".join(path.read_text() for path in SOURCES)
+
+
+@dataclass(frozen=True)
+class Use:
+    """An expression, and a function that it is used by."""
+
+    place: str
+    pattern: re.Pattern[str]
+    method: str
+
+    @property
+    def ambiguity(self) -> str | None:
+        is_search = self.method not in ("match", "fullmatch") and self.place != ENDS_AT_THE_FIRST_MISS
+        return ambiguity(self.pattern, is_search, self.method == "fullmatch")
+
+
+def uses() -> Iterator[Use]:
+    """Each call in the source that names an expression; what is compiled, with each function that it is used by."""
+    for path in SOURCES:
+        place, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text())
+        names = dict(assigned(tree))
+        for call in ast.walk(tree):
+            if not isinstance(call, ast.Call) or ast.unparse(call.func) not in {
+                f"re.{name}" for name in METHODS
+            }:
+                continue
+            method = ast.unparse(call.func).removeprefix("re.")
+            if method != "compile":
+                yield Use(f"{place} {ast.unparse(call.args[0])}", written(call, method), method)
+            elif call in names:
+                pattern = vars(importlib.import_module(module_of(place)))[names[call]]
+                methods = {*re.findall(rf"\b{names[call]}\.(\w+)", TEXT)} & METHODS
+                for each in sorted(methods or {"search"}):
+                    yield Use(f"{place} {names[call]}", pattern, each)
+            else:
+                yield Use(f"{place} {ast.unparse(call.args[0])}", written(call, method), "search")
+
+
+def assigned(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """What a module computes on its lines, and the names that it gives to that."""
+    for line in tree.body:
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+            yield line.value, line.targets[0].id
+
+
+def module_of(place: str) -> str:
+    return "prototrt." + place.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def written(call: ast.Call, method: str) -> re.Pattern[str]:
+    """The expression as it is written; what is computed in it are names, and stands as one."""
+    position = {"sub": 4, "subn": 4, "compile": 1, "split": 3}.get(method, 2)
+    flags = [item.value for item in call.keywords if item.arg == "flags"] or call.args[
+        position : position + 1
+    ]
+    flag = eval(ast.unparse(flags[0]), {"re": re}) if flags else 0
+    return re.compile(text_of(call.args[0]), flag)
+
+
+def text_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    if isinstance(node, ast.BinOp):
+        return text_of(node.left) + text_of(node.right)
+    return "name"
+
+
+USES = sorted(uses(), key=lambda use: (use.place, use.method))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("use", USES, ids=[f"{use.place} {use.method}" for use in USES])
+def test_no_text_is_read_in_several_ways(use: Use) -> None:
+    assert use.ambiguity is None
+
+
+@given(st.text(), st.integers(0, 9))
+def test_tokens_follow_each_other_until_the_first_miss(text: str, start: int) -> None:
+    assert _TOKEN.match(text, min(start, len(text)))
+    with pytest.raises(UnreadableFileError, match="neither a number nor a name"):
+        Tokens("1" * 10_000 + "a", "net.prototxt")
+
+
+def test_expressions_are_found() -> None:
+    count = sum(path.read_text().count("re.compile(") for path in SOURCES)
+    assert len({use.place for use in USES}) > count > 30
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method", "is_ambiguous"),
+    [
+        ("(a+)+b", "match", True),
+        ("(a*)*b", "match", True),
+        ("(ab|ac?b)*d", "match", True),
+        ("(a|ab|b)*c", "match", True),
+        ("a*a*b", "match", True),
+        (r"\w+\d+!", "match", True),
+        (r"\w+\d+", "fullmatch", True),
+        (r"\s+$", "sub", True),
+        (r"\d+x", "search", True),
+        (r"\d+x", "match", False),
+        (r"\s+", "sub", False),
+        (r"^\s*x", "search", False),
+        (r"(?m)^\s*x", "search", True),
+        (r"(?m)^[ \t]*x", "search", False),
+        (r"(?=.*x)a", "search", True),
+        ("(a{1,3}){2}b", "match", False),
+        ("[^,]*(,[^,]*)*", "fullmatch", False),
+        ("(?i)a*A*b", "match", True),
+        (".*", "fullmatch", False),
+        (r"(?<!\w)\w+!", "search", False),
+        (r"\b\w+!", "search", False),
+        (r"\b[\w.]+!", "search", True),
+        (r"(\w)\1+!", "match", True),
+        ('(?:[^"\\\\]|\\\\.)*"', "match", False),
+    ],
+)
+def test_the_question_itself(pattern: str, method: str, is_ambiguous: bool) -> None:
+    assert (Use("", re.compile(pattern), method).ambiguity is not None) == is_ambiguous
