@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -24,6 +26,8 @@ from prototrt.converter.options import BackendName
 RETRIES = 3
 """How often an entry starts again after its worker died."""
 _CONNECT_SECONDS = 10
+_LEFT_SECONDS, _LOOKS = 60.0, 4
+"""How long an entry waits once the last worker that could take it is gone, and how often that is looked at."""
 
 _ADDRESS = re.compile(r"(\w+://)?[^/:\s]+:\d{1,5}|inproc://.+")
 
@@ -57,6 +61,7 @@ class ClusterPool:
             raise ConversionError(
                 "is not an address of a Dask scheduler", where=address, fix="write it as in tcp://HOST:8786"
             )
+        self._late: type[Exception] = distributed.TimeoutError
         # Our messages say it, so Dask's log line is dropped.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         self._address = address
@@ -79,23 +84,47 @@ class ClusterPool:
             if problem := self._why_nowhere(entry):
                 return Outcome(entry, Status.FAILED, 4, message=problem)
             resources = dict.fromkeys(entry.needs, 1)
-            future = self._client.submit(
-                run_here, _absolute(entry), resources=resources, retries=RETRIES, pure=False
-            )
+            call = pickle.dumps(_Call(_absolute(entry)))
+            future = self._client.submit(pickle.loads, call, resources=resources, retries=RETRIES, pure=False)
             try:
+                if problem := self._why_never(entry, future):
+                    future.cancel()
+                    return Outcome(entry, Status.FAILED, 4, message=problem)
                 outcome: Outcome = future.result()
+                return replace(outcome, entry=entry)
             except (KilledWorker, CancelledError) as error:
                 self._refuse_lost()
                 message = f"{entry.prototxt}: each worker that took it died: {error}"
                 return Outcome(entry, Status.CRASHED, 4, message=message)
-            return replace(outcome, entry=entry)
+            except Exception as error:  # whatever a worker without this prototrt raises, or answers
+                self._refuse_lost()
+                return Outcome(entry, Status.FAILED, 4, message=str(_other_version(entry.prototxt, error)))
+
+    def _why_never(self, entry: Entry, future: Any) -> str | None:
+        """Wait for the answer. Why there will be none, where no worker is left: Dask would wait for ever."""
+        looks = 0
+        while True:
+            try:
+                future.result(timeout=_LEFT_SECONDS / _LOOKS)
+                return None
+            except self._late:
+                if future.done():
+                    return None
+                problem = self._why_nowhere(entry)
+                looks = looks + 1 if problem else 0
+                if looks == _LOOKS:
+                    return problem
 
     def versions(self, backends: Iterable[BackendName]) -> dict[str, str]:
         """The versions on the workers, which decide the results; all of them if workers differ."""
         with self._errors_when_lost():
-            answers = self._client.run(versions, list(backends)).values()
-        names = sorted({name for one in answers for name in one})
-        return {name: " | ".join(sorted({one[name] for one in answers})) for name in names}
+            try:
+                answers = self._client.run(versions, list(backends)).values()
+                names = sorted({name for one in answers for name in one})
+                return {name: " | ".join(sorted({one[name] for one in answers})) for name in names}
+            except Exception as error:
+                self._refuse_lost()
+                raise _other_version(self._address, error) from error
 
     @contextmanager
     def _errors_when_lost(self) -> Iterator[None]:
@@ -149,6 +178,15 @@ class ClusterPool:
         )
 
 
+def _other_version(where: str, error: Exception) -> LostPoolError:
+    return LostPoolError(
+        f"a worker of the cluster cannot run prototrt {prototrt.__version__}",
+        where=where,
+        because=f"{type(error).__name__}: {' '.join(str(error).split())}",
+        fix="install this version of prototrt for each worker, with the same Python",
+    )
+
+
 def _absolute(entry: Entry) -> Entry:
     """The entry with paths that hold in any folder."""
     options = dict(entry.options)
@@ -159,6 +197,20 @@ def _absolute(entry: Entry) -> Entry:
     weights = None if entry.weights is None else os.path.abspath(entry.weights)
     prototxt, target = os.path.abspath(entry.prototxt), os.path.abspath(entry.target)
     return replace(entry, prototxt=prototxt, weights=weights, target=target, options=options)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What runs an entry when it is read from a pickle.
+
+    A worker that cannot import the function then answers with an error. As an argument of Dask's, it would end the
+    worker, and the next one.
+    """
+
+    entry: Entry
+
+    def __reduce__(self) -> tuple[Callable[[Entry], Outcome], tuple[Entry]]:
+        return run_here, (self.entry,)
 
 
 def run_here(entry: Entry) -> Outcome:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,10 +27,11 @@ from prototrt.converter.batch.entry import Status
 from prototrt.converter.batch.reports import BatchResult
 from prototrt.converter.batch.runner import run_entries
 from prototrt.converter.options import BatchOptions
-from prototrt.tests.converter.batch.support import entry, long_entry
+from prototrt.tests.converter.batch.support import NET, entry, long_entry
 from prototrt.tests.fresh_python import ROOT, run_python
 
 distributed = pytest.importorskip("distributed", reason="needs Dask")
+VERSION = prototrt.__version__
 pytestmark = [pytest.mark.trt, pytest.mark.slow]
 
 
@@ -194,36 +196,134 @@ def is_open(address: str) -> bool:
         return client.connect_ex((host, int(port))) == 0
 
 
+@contextmanager
+def dask(*workers: Mapping[str, str]) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler, and the processes: it, and a worker with each of these environments."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "dask"]
+    ours = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    own = ["scheduler", "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--no-dashboard"]
+    processes = [subprocess.Popen([*command, *own], stderr=subprocess.DEVNULL, env=ours)]
+    try:
+        while not is_open(address):  # a busy machine takes its time to start it
+            assert processes[0].poll() is None
+            time.sleep(0.1)
+        for variables in workers:
+            own = ["worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+            worker = subprocess.Popen([*command, *own], stderr=subprocess.DEVNULL, env={**ours, **variables})
+            processes.append(worker)
+        yield address, processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def pool_of(address: str, workers: int) -> ClusterPool:
+    pool = ClusterPool(address, jobs=1)
+    pool._client.wait_for_workers(workers, timeout=300)
+    return pool
+
+
+WORKER_FAILS = "fix: install this version of prototrt for each worker, with the same Python"
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        ("import sys; sys.modules['prototrt'] = None", "'prototrt' is not a package"),
+        (
+            "import sys; sys.modules['prototrt.converter.batch.cluster'] = None",
+            "import of prototrt.converter.batch.cluster halted",
+        ),
+        (
+            "import prototrt.converter.batch.cluster as own; del own.run_here",
+            "Can't get attribute 'run_here'",
+        ),
+        (
+            "import prototrt.converter.batch.cluster as own; own.run_here = lambda entry: 'ok'",
+            "TypeError: replace() should be called on dataclass instances",
+        ),
+    ],
+    ids=["none", "an older one", "a newer one", "another answer"],
+)
+def test_a_worker_with_another_prototrt(tmp_path: Path, code: str, because: str) -> None:
+    """The net has a verdict; neither is it lost, nor does the batch end."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text(code)
+    path = os.pathsep.join([str(tmp_path / "own"), str(ROOT / ".dev")])
+    with dask({"PYTHONPATH": path}) as (address, _):
+        pool = pool_of(address, 1)
+        (outcome,) = run_entries([entry(tmp_path)], pool, None, True, print)
+        assert (outcome.status, outcome.exit_code) == (Status.FAILED, 4)
+        first, why, fix = outcome.message.splitlines()
+        assert first == f"{outcome.entry.prototxt}: a worker of the cluster cannot run prototrt {VERSION}"
+        assert because in why
+        assert fix.strip() == WORKER_FAILS
+        if "not a package" in because:
+            with pytest.raises(ConversionError) as raised:
+                pool.versions(["rtx"])
+            assert raised.value.exit_code == 4
+            assert raised.value.problem == first.partition(": ")[2]
+        pool.close()
+
+
+def test_no_worker_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask would wait for another one without a word."""
+    monkeypatch.setattr("prototrt.converter.batch.cluster._LEFT_SECONDS", 2.0)
+    with dask({}) as (address, processes):
+        pool = pool_of(address, 1)
+        threading.Timer(3.0, processes[1].kill).start()
+        long = long_entry(tmp_path)
+        outcome = pool.run(long)
+        assert (outcome.status, outcome.exit_code) == (Status.FAILED, 4)
+        assert outcome.message == "the cluster has no workers\n  fix: start some with `dask worker SCHEDULER`"
+        pool.close()
+
+
+def test_a_model_that_kills_each_worker(tmp_path: Path) -> None:
+    """One worker after the other dies; the last one lives on, and the next net is converted."""
+    rules = tmp_path / "rules.py"
+    rules.write_text("import os\nos.kill(os.getppid(), 9)\n")
+    with dask({}, {}, {}) as (address, _):
+        pool = pool_of(address, 3)
+        outcome = pool.run(entry(tmp_path, "deadly", rules=str(rules)))
+        assert (outcome.status, outcome.exit_code) == (Status.CRASHED, 4)
+        assert outcome.message.startswith(f"{tmp_path / 'deadly.prototxt'}: each worker that took it died: ")
+        assert pool.run(entry(tmp_path)).status is Status.CONVERTED
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [({"memory": 30_000_000}, Status.OUT_OF_MEMORY), ({"cpu_time": 1.0}, Status.TIMED_OUT)],
+)
+def test_limits_on_a_cluster(pool: ClusterPool, tmp_path: Path, more: Any, status: Status) -> None:
+    assert pool.run(long_entry(tmp_path, **more)).status is status
+    assert pool.run(entry(tmp_path)).status is Status.CONVERTED
+
+
+def test_hostile_names_on_a_cluster(pool: ClusterPool, tmp_path: Path) -> None:
+    net = NET.replace('"fc"', '"\\n::error::\\033[2J\\342\\200\\256"')
+    assert pool.run(entry(tmp_path, net=net)).status is Status.CONVERTED
+    wrong = pool.run(entry(tmp_path, net=net.replace("InnerProduct", "Mystery\\n::error::")))
+    assert (wrong.status, wrong.exit_code) == (Status.FAILED, 3)
+    assert "\n::" not in wrong.message
+
+
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     """What is done is kept, and no model is blamed for the rest.
 
     One job at a time: with two, the worker might take the long model first, and convert it.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    programs = [
-        ["scheduler", "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--no-dashboard"],
-        ["worker", address, "--nthreads", "1", "--no-dashboard"],
-    ]
-    processes = [
-        subprocess.Popen([sys.executable, "-m", "dask", *program], stderr=subprocess.DEVNULL)
-        for program in programs
-    ]
-    try:
-        while not is_open(address):  # a busy machine takes its time to start it
-            assert processes[0].poll() is None
-            time.sleep(0.1)
-        pool = ClusterPool(address, jobs=1)
-        pool._client.wait_for_workers(1, timeout=300)
+    with dask({}) as (address, processes):
+        pool = pool_of(address, 1)
         first = entry(tmp_path)
         entries = [first, long_entry(tmp_path), replace(first, name="later")]
         outcomes = run_entries(entries, pool, None, True, lambda outcome: processes[0].kill())
         pool.close()
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
     gone = (
         f"{address}: the Dask scheduler is gone\n  fix: start it and its workers, and run the command again"
     )
