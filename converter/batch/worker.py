@@ -24,7 +24,9 @@ from prototrt.converter.batch.work import out_of_memory, work
 from prototrt.converter.processes import end_with
 from prototrt.converter.writing.publication import tidy
 
-_LAST_LINES = 5
+_LAST_LINES, _LAST_BYTES = 5, 2_000
+_SECONDS_TO_END = 5.0
+"""For a process that has closed its stdout: it may still be ending by itself, and then says how."""
 
 
 class Worker:
@@ -52,8 +54,7 @@ class Worker:
             outcome: Outcome = pickle.load(process.stdout)
             return outcome
         except (EOFError, OSError, pickle.UnpicklingError):
-            process.kill()
-            process.wait()
+            self._end(process)
             for folder in {Path(os.path.realpath(file)).parent for file in entry.places.values()}:
                 tidy(folder)
             seconds = time.perf_counter() - began
@@ -95,6 +96,14 @@ class Worker:
             )
         return self._process
 
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
     def _death(self, entry: Entry, returncode: int, verdict: Status | None) -> tuple[Status, str]:
         """What the end of the process means."""
         if verdict is Status.TIMED_OUT:
@@ -111,7 +120,8 @@ class Worker:
 
     def _last_words(self) -> str:
         """What the process printed last, each line indented."""
-        self._stderr.seek(0)
+        end = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, end - _LAST_BYTES))
         lines = self._stderr.read().decode(errors="replace").splitlines()
         return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
 

@@ -137,6 +137,32 @@ def test_a_crash(worker: Worker, tmp_path: Path, number: int, status: Status, to
     converts(worker, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("raise SystemExit(3)", ": its process ended with exit code 3"),
+        ("raise KeyboardInterrupt", "\n  KeyboardInterrupt"),
+        ("import os; os.closerange(3, 40)", "\n  OSError: [Errno 9] Bad file descriptor"),
+    ],
+)
+def test_a_process_that_ends_by_itself_is_not_killed(
+    worker: Worker, tmp_path: Path, code: str, told: str
+) -> None:
+    """It would seem to have run out of memory."""
+    (tmp_path / "rules.py").write_text(code)
+    outcome = worker.run(entry(tmp_path, rules=str(tmp_path / "rules.py")))
+    assert (outcome.status, outcome.exit_code) == (Status.CRASHED, 4)
+    assert outcome.message.endswith(told)
+    converts(worker, tmp_path)
+
+
+def test_of_much_that_is_printed_the_end_is_quoted(worker: Worker, tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text("import os\nos.write(2, b'x' * 5_000_000)\nos.abort()")
+    outcome = worker.run(entry(tmp_path, rules=str(tmp_path / "rules.py")))
+    assert outcome.status is Status.CRASHED
+    assert 1000 < len(outcome.message) < 3000
+
+
 def test_what_is_printed_does_not_come_between(
     worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

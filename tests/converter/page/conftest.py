@@ -39,6 +39,7 @@ def opened(browser: Any) -> Iterator[Any]:
     def open_page(path: Path, drawn: str = "html[data-ready]") -> Any:
         page = context.new_page()
         page.on("console", lambda message: told.append(message.text))
+        page.on("dialog", lambda dialog: told.append(dialog.message))
         page.on("pageerror", lambda error: told.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"file://{path}")
