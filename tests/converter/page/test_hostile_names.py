@@ -95,7 +95,7 @@ def test_a_notebook_of_hostile_names(opened: Any, net: Path) -> None:
     """A browser is given what a notebook is: it has no policy that forbids scripts."""
     model = prototrt.load(net)
     graph = prototrt.rewrite(model)
-    subjects = [model, graph, prototrt.draw(model), prototrt.verify(model), prototrt.inspect(net)]
+    subjects: list[Any] = [model, graph, prototrt.draw(model), prototrt.verify(model), prototrt.inspect(net)]
     path = net.with_name("notebook.html")
     shown = "".join(f"<section>{subject._repr_html_()}</section>" for subject in subjects)
     path.write_text(f'<html data-ready><meta charset="utf-8">{shown}</html>')
