@@ -84,7 +84,7 @@ class ClusterPool:
             if problem := self._why_nowhere(entry):
                 return Outcome(entry, Status.FAILED, 4, message=problem)
             resources = dict.fromkeys(entry.needs, 1)
-            call = pickle.dumps(_Call(_absolute(entry)))
+            call = pickle.dumps(_PickledRun(_absolute(entry)))
             future = self._client.submit(pickle.loads, call, resources=resources, retries=RETRIES, pure=False)
             try:
                 if problem := self._why_never(entry, future):
@@ -200,7 +200,7 @@ def _absolute(entry: Entry) -> Entry:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _PickledRun:
     """What runs an entry when it is read from a pickle.
 
     A worker that cannot import the function then answers with an error. As an argument of Dask's, it would end the
