@@ -68,7 +68,7 @@ def open_init_net(file: OpenFile, seed: int | None, *, allow_unknown: bool = Fal
     fills = read_fills(file, allow_unknown=allow_unknown)
     for fill in fills:
         try:
-            if _computes(fill, {*blobs, *computed}):
+            if _computes(fill, blobs, computed):
                 operators.append(fill)
                 computed |= dict.fromkeys(fill.message.output, fill)
             elif not (_is_placeholder(fill) or _is_translators_placeholder(fill, fills)):
@@ -82,12 +82,12 @@ def open_init_net(file: OpenFile, seed: int | None, *, allow_unknown: bool = Fal
     return InitNet(file.name, stored, operators=tuple(operators))
 
 
-def _computes(fill: Fill, made: Collection[str]) -> bool:
+def _computes(fill: Fill, *made: Collection[str]) -> bool:
     """Whether this operator is not a fill, but computes blobs from earlier ones."""
     message = fill.message
     if message.type == "RecurrentParamSet" or (message.type in FILLS and message.type != "ConstantFill"):
         return False
-    return bool(message.input) and all(name in made for name in message.input)
+    return bool(message.input) and all(any(name in each for each in made) for name in message.input)
 
 
 def _refuse_again(fill: Fill, computed: Mapping[str, Fill]) -> None:
@@ -119,12 +119,11 @@ def _is_translators_placeholder(fill: Fill, fills: Sequence[Fill]) -> bool:
 
     Source: caffe2 ``python/caffe_translator.py``, ``ConvertTensorProtosToInitNet``.
     """
-    *weights, last = fills
-    if fill is not last or fill.message.type != "ConstantFill" or fill.message.input:
+    if fill is not fills[-1] or fill.message.type != "ConstantFill" or fill.message.input:
         return False
     arguments = Arguments(fill.message)
     is_one_zero = arguments.integers("shape") == (1,) and not arguments.has("value")
-    return is_one_zero and bool(weights) and all(weight.message.type in TENSOR_FILLS for weight in weights)
+    return is_one_zero and len(fills) > 1 and all(each.message.type in TENSOR_FILLS for each in fills[:-1])
 
 
 def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:

@@ -249,8 +249,9 @@ def _outputs(
     """The external outputs in their order. If the net lists none, the blobs that no operator reads."""
     if not net.external_output:
         read = {bottom for operator in operators for bottom in operator.bottoms}
+        last = {*versions.last.values()}
         written = [top for operator in operators for top in operator.tops]
-        return tuple(name for name in written if name in versions.last.values() and name not in read)
+        return tuple(name for name in written if name in last and name not in read)
     missing = [name for name in net.external_output if name not in versions.last]
     if missing:
         raise NetError(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.caffe2 import files, untangle
+from prototrt.caffe_proto.caffe2 import files, loading, untangle
+from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.caffe_proto.common.errors import ConversionError, Problems, UnreadableFileError
+from prototrt.caffe_proto.common.errors import ConversionError, Origin, Problems, UnreadableFileError
 from prototrt.caffe_proto.schema import Message
 
 
@@ -92,6 +94,29 @@ def test_a_net_with_too_many_parts(case: str, monkeypatch: pytest.MonkeyPatch) -
         f"net.pb: the net has more than 20 fields {field}\n"
         "  fix: get the file again, or cut the net into several"
     )
+
+
+class Counted(dict[str, str]):
+    """How often its values were walked."""
+
+    walks = 0
+
+    def values(self) -> Any:
+        self.walks += 1
+        return super().values()
+
+
+def test_outputs_are_found_in_one_walk() -> None:
+    message = net(50)
+    last = Counted({f"x{place}": f"x{place}" for place in range(51)})
+    origin = Origin("net.pb", 0, "relu", "Relu")
+    operators = [
+        Operator("relu", "Relu", each, (each.input[0],), (each.output[0],), origin, None)
+        for each in message.op
+    ]
+    versions = untangle.UntangledOperators(last=last)
+    assert loading._outputs(message, operators, versions, "net.pb") == ("x50",)
+    assert last.walks == 1
 
 
 @pytest.mark.parametrize("depth", [40, 5000])
