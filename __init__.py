@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         survey,
         survey_batch,
         triton,
+        upgrade,
         verify,
     )
     from prototrt.converter.readers.names import ReaderName
@@ -170,6 +171,7 @@ __all__ = [
     "survey",
     "survey_batch",
     "triton",
+    "upgrade",
     "verify",
     "weights",
 ]
@@ -251,6 +253,7 @@ _HOMES = {
             "survey",
             "survey_batch",
             "triton",
+            "upgrade",
             "verify",
         ),
         "prototrt.converter.public",

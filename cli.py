@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from prototrt.converter.commandline.commands.converting import convert, deploy, new_rule, triton
+from prototrt.converter.commandline.commands.converting import convert, deploy, new_rule, triton, upgrade
 from prototrt.converter.commandline.commands.many_nets import batch, cache, survey
 from prototrt.converter.commandline.commands.running import bench, calibrate, run, verify
 from prototrt.converter.commandline.commands.showing import doctor, dot, inspect, layers
@@ -31,6 +31,7 @@ COMMANDS = (
     run,
     survey,
     triton,
+    upgrade,
     verify,
 )
 

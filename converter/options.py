@@ -77,6 +77,9 @@ def without_progress(parts: int | None) -> Callable[[], object]:
     return lambda: None
 
 
+UpgradeStage: TypeAlias = Literal["parsed", "rewritten"]
+"""Whether ``upgrade`` keeps recurrent layers, or writes them out in plain ones."""
+UPGRADE_STAGES: tuple[UpgradeStage, ...] = get_args(UpgradeStage)
 OLDEST_OPSET = 11
 """The first in which all that a model is made of exists."""
 BatchProgress: TypeAlias = Callable[[int], Callable[[Any], object]]

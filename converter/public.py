@@ -21,11 +21,13 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter import steps
 from prototrt.converter.options import (
+    UPGRADE_STAGES,
     BatchOptions,
     BuildOptions,
     CalibrateOptions,
     ConversionOptions,
     TritonOptions,
+    UpgradeStage,
     VerifyOptions,
 )
 from prototrt.converter.views.notebook import notebook_progress
@@ -37,6 +39,7 @@ from prototrt.surgery.views.inspection import Inspection
 if TYPE_CHECKING:
     from prototrt.converter.batch.prune import Pruned
     from prototrt.converter.batch.reports import BatchResult
+    from prototrt.converter.caffe.upgrading import UpgradedNet
     from prototrt.converter.calibration.calibration import Calibration
     from prototrt.converter.conversion import Converted
     from prototrt.converter.glance.facts import FileFacts
@@ -170,6 +173,32 @@ def deploy(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -
     net = steps.deploy(model, shapes or {})
     tell(net.warnings, but=model.warnings)
     return net.text
+
+
+def upgrade(
+    model: Model,
+    file: PathLike | None = None,
+    weights_file: PathLike | None = None,
+    *,
+    stage: UpgradeStage = "parsed",
+    rewriting: RewriteOptions | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> UpgradedNet:
+    """Write a net of any age as a prototxt of today's form, and its weights as a caffemodel, which Caffe loads.
+
+    ``net.text`` is the prototxt; without ``file``, nothing is written. ``weights_file`` is by default the name of
+    ``file`` with ``.caffemodel``. ``stage="rewritten"`` writes recurrent layers out in plain ones, step by step, with
+    states as inputs and outputs; ``rewriting`` says what becomes of cont and states then. ``shapes`` are those of
+    inputs that the file does not state. Raises ``ConversionError``.
+    """
+    from prototrt.converter.caffe.upgrading import upgrade
+
+    refuse_other("upgrade", model, Model)
+    chosen = narrowed("stage", stage, UPGRADE_STAGES)
+    with silent():
+        net = upgrade(model, file, weights_file, chosen, rewriting or RewriteOptions(), shapes or {})
+    tell(net.warnings, but=model.warnings)
+    return net
 
 
 def new_rule(

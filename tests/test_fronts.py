@@ -134,6 +134,16 @@ FRONTS: dict[str, Fronts] = {
             building=prototrt.BuildOptions("rtx"),
         ),
     ),
+    "upgrade": Fronts(
+        "caffe.upgrading:upgrade",
+        "net.prototxt -o new.prototxt --stage rewritten --cont drop",
+        lambda: prototrt.upgrade(
+            prototrt.load("net.prototxt"),
+            "new.prototxt",
+            stage="rewritten",
+            rewriting=prototrt.RewriteOptions(cont="drop"),
+        ),
+    ),
     "verify": Fronts(
         "steps:verify",
         f"{NET} --on onnx --calls 2 --seed 3 --atol 0.5 --precision int8 --quantize-all --auto-keep 0.9",

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.model import Layer, Model
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.text.comments import LayerComments, with_comments
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -23,6 +24,11 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
     ``shapes`` are those of inputs; each input must have one, here or in the file. The transform_param of a
     data layer is kept in the input, where Caffe ignores it. Raises ConversionError.
     """
+    return net_text(model.name, [(layer, None) for layer in deploy_layers(model, shapes)])
+
+
+def deploy_layers(model: Model, shapes: Shapes | None = None) -> list[Message]:
+    """The layers of ``deploy_text``, one for each layer of the model. Raises ConversionError."""
     overrides = shapes or {}
     if model.framework != "caffe":
         raise NetError(
@@ -31,17 +37,40 @@ def deploy_text(model: Model, shapes: Shapes | None = None) -> str:
             fix="give it to the other commands unchanged: a predict net has no training layers",
         )
     raise_all(list(_problems(model, overrides)))
-    net = message_class("NetParameter")(name=model.name)
+    messages = []
     for layer in model.layers:
-        message = net.layer.add()
+        message = message_class("LayerParameter")()
         message.CopyFrom(layer.message)
         for unneeded in ("blobs", "include", "exclude", "phase"):
             message.ClearField(unneeded)
         if layer.type == "Input":
             _state_shapes(message, overrides)
-    text: str = text_format.MessageToString(net, as_utf8=True)
-    # Written in octal where a name has characters that act on a terminal.
-    return text if visible(text) == text else text_format.MessageToString(net, as_utf8=False)
+        messages.append(message)
+    return messages
+
+
+def net_text(
+    name: str,
+    layers: Sequence[tuple[Message, LayerComments | None]],
+    head: Sequence[str] = (),
+    tail: Sequence[str] = (),
+) -> str:
+    """A net as text: its name, its layers with their comments, and the comments before and after them."""
+    own = _printed(message_class("NetParameter")(name=name))
+    parts = [_layer_lines(layer, comments) for layer, comments in layers]
+    return "".join(f"{line}\n" for line in [*head, *own, *(line for part in parts for line in part), *tail])
+
+
+def _layer_lines(layer: Message, comments: LayerComments | None) -> Sequence[str]:
+    lines = ["layer {", *(f"  {line}" for line in _printed(layer)), "}"]
+    return lines if comments is None else [*with_comments(lines, comments)]
+
+
+def _printed(message: Message) -> list[str]:
+    """The lines of a message, in octal where a name has characters that act on a terminal."""
+    text: str = text_format.MessageToString(message, as_utf8=True)
+    text = text if visible(text) == text else text_format.MessageToString(message, as_utf8=False)
+    return text.splitlines()
 
 
 def transformations(model: Model) -> list[str]:

@@ -21,7 +21,12 @@ from prototrt.converter.commandline.options.common import (
     verbosity,
 )
 from prototrt.converter.commandline.options.groups import gathered
-from prototrt.converter.commandline.options.loading import model_options, net_options, rule_options
+from prototrt.converter.commandline.options.loading import (
+    model_options,
+    net_options,
+    rule_options,
+    upgrade_options,
+)
 from prototrt.converter.commandline.options.parameter_types import OutputFile
 from prototrt.converter.commandline.options.rewriting import rewrite_options
 from prototrt.converter.commandline.options.serving import triton_options
@@ -35,7 +40,13 @@ from prototrt.converter.commandline.printing import (
     warn,
     write_text,
 )
-from prototrt.converter.options import NO_SUFFIX, BuildOptions, ConversionOptions, TritonOptions
+from prototrt.converter.options import (
+    NO_SUFFIX,
+    BuildOptions,
+    ConversionOptions,
+    TritonOptions,
+    UpgradeStage,
+)
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -91,6 +102,50 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
         tell_written(target)
         step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
         tell(f"next     {joined(step)}")
+
+
+@click.command(cls=Guarded, short_help="Write an old net and its weights in Caffe's current form.")
+@upgrade_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def upgrade(
+    model: str,
+    weights_file: tuple[str, ...],
+    stage: UpgradeStage,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL, and WEIGHTS of any form, as a prototxt and a caffemodel of today.
+
+    Old forms, HDF5 and npz weights, old shapes of blobs and spellings of forks are upgraded, and training nets
+    are reduced to their deploy nets. Names and comments stay.
+    """
+    from prototrt.converter.caffe.upgrading import upgrade
+    from prototrt.surgery.building.input_sizes import shapes_of_options
+
+    file, weights = _net_and_weights(weights_file)
+    if file is None and (as_json or loading.weights is not None):
+        raise click.UsageError("the prototxt is printed without -o: also give -o FILE.prototxt")
+    net = prototrt.load(model, options=loading)
+    written = upgrade(net, file, weights, stage, rewriting, shapes_of_options(rewriting))
+    warn(written.warnings)
+    if file is None:
+        write_text(None, written.text)
+    else:
+        print_result(written, as_json, tell_summary)
+
+
+def _net_and_weights(targets: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """The files of ``-o``: the prototxt, and the caffemodel."""
+    weights = [target for target in targets if target.lower().endswith(".caffemodel")]
+    nets = [target for target in targets if target not in weights]
+    if len(nets) > 1 or len(weights) > 1:
+        raise click.UsageError("-o names two files of one kind: give one prototxt, and one caffemodel")
+    if weights and not nets:
+        raise click.UsageError("-o names a caffemodel alone: also give -o FILE.prototxt")
+    return next(iter(nets), None), next(iter(weights), None)
 
 
 @click.command("new-rule", cls=Guarded, short_help="Begin a rule for a layer that has none.")

@@ -13,12 +13,14 @@ from prototrt.converter.commandline.options.parameter_types import (
     BlobShape,
     Definition,
     InputFile,
+    OutputFile,
     Override,
     PluginForType,
     RuleForLayer,
     SizeRange,
     Ways,
 )
+from prototrt.converter.options import UPGRADE_STAGES
 from prototrt.surgery.options import RewriteOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,6 +66,29 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
 model_options = _model_options("--stage", "--net-stage")
 drawing_options = _model_options("--net-stage")  # there, --stage chooses what is drawn
 net_options = options(click.argument("model", type=InputFile()), _net_options("--stage"))
+upgrade_options = options(
+    click.argument("model", type=InputFile()),
+    click.argument("weights", required=False, type=InputFile()),
+    click.option(
+        "-o",
+        "weights_file",  # as Python calls the second file: messages about either one say -o
+        multiple=True,
+        type=OutputFile(".prototxt", ".pbtxt", ".txt", ".caffemodel"),
+        help="The prototxt to write, and the caffemodel, by default beside it. Without any, the prototxt is printed.",
+    ),
+    click.option(
+        "--stage",
+        type=click.Choice(UPGRADE_STAGES),
+        default="parsed",
+        show_default=True,
+        help="rewritten: write recurrent layers out in plain ones, step by step, with states as inputs and outputs.",
+    ),
+    _net_options("--net-stage"),
+    field_option(RewriteOptions, "cont"),
+    field_option(RewriteOptions, "force"),
+    field_option(LoadOptions, "overrides", "--set", type=Override(), multiple=True, collect=dict),
+)
+"""``--stage`` chooses what is written."""
 rule_options = options(
     click.argument("model", type=InputFile()),
     click.argument("layer"),
