@@ -56,11 +56,11 @@ class NetComments:
 
 def comments_of(text: str) -> NetComments:
     """The comments of a prototxt. Those of fields that are no layers, as ``name``, are at the head."""
-    return _Reader().read(text)
+    return _CommentReader().read(text)
 
 
 @dataclass(slots=True)
-class _Reader:
+class _CommentReader:
     """Reads pieces, and knows in which layer it is and what the line holds so far."""
 
     head: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from prototrt.surgery.pipeline import rewrite
 
 
 @dataclass(frozen=True)
-class Steps:
+class WrittenSteps:
     """The layers of a recurrent layer, step by step, and those that make its first states blobs of the net."""
 
     inputs: Sequence[PlainLayer]
@@ -40,7 +40,7 @@ class Unrolled:
         self.recurrences: list[tuple[str, str]] = []
         self.steps = {layer: self._steps(layer) for layer in model.layers if layer.origin in recurrent}
 
-    def _steps(self, layer: Layer) -> Steps:
+    def _steps(self, layer: Layer) -> WrittenSteps:
         _refuse_in_place(layer)
         alone = one_layer(self._model, layer.name)
         bottoms = [layer.bottom_blob(index) for index in range(len(layer.bottoms))]
@@ -52,7 +52,7 @@ class Unrolled:
         self.recurrences += [(pair.input.name, pair.output.name) for pair in graph.recurrences]
         blobs = {value: value.name for value in graph.inputs}
         inputs = [_input(value.name, value.shape) for value in graph.inputs if value.name not in bottoms]
-        return Steps(inputs, PlainLayers(graph, blobs).write())
+        return WrittenSteps(inputs, PlainLayers(graph, blobs).write())
 
 
 def _shapes(graph: Graph) -> dict[str, Shape]:
