@@ -27,6 +27,7 @@ OUTPUT = {
     "batch": ["-o", "out"],
     "triton": ["-o", "out"],
     "new-rule": ["-o", "out.py"],
+    "upgrade": ["-o", "new.prototxt"],
 }
 EXPECTED = {
     "model": "a prototxt",

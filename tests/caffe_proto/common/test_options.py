@@ -145,5 +145,5 @@ def test_every_choice_has_its_passes() -> None:
 def test_the_signature_shows_every_option() -> None:
     shown = inspect.signature(prototrt.rewrite).parameters
     assert list(shown) == ["model", *(field.name for field in fields(RewriteOptions)), "options"]
-    assert "- ``cont``: drop: assume that every step continues" in str(prototrt.rewrite.__doc__)
+    assert "- ``cont``: drop: leave out the cont input" in str(prototrt.rewrite.__doc__)
     assert shown["sequence"].default == RewriteOptions().sequence
