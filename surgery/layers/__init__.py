@@ -54,6 +54,7 @@ FAMILIES = {
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kinds.split()}
 _FAMILY_OF_PYTHON = {
     "SSH.layers.proposal_layer.ProposalLayer": "detection.proposal",
+    "caffe.layers.detectnet.clustering.ClusterDetections": "detection.clustering",
     "caffe_traininglayers.SpatialRepLayer": "spreading",
     "cmap_layer.CmapLayer": "spreading",
     "ds2_cont_filler_layer.DS2ContFillerLayer": "sequence",

@@ -75,7 +75,62 @@ TRAINED = (
     ' FaceBoxes, name the fork, whose PriorBox makes more boxes: fork="textboxes" or fork="faceboxes"'
 )
 ANCHORS = "ratio: 1 scale: 2 scale: 4"
+CLUSTER_FIX = (
+    "\n  fix: write it as '1248, 352, 16, 0.6, 3, 0.02, 22, 1': width, height, stride, three thresholds, height,"
+    " classes"
+)
+
+
+def clusters(param_str: str, shapes: list[tuple[int, ...]], message: str) -> Message:
+    """DetectNet's clusters."""
+    module = 'module: "caffe.layers.detectnet.clustering" layer: "ClusterDetections"'
+    fields = f'python_param {{ {module} param_str: "{param_str}" }}'
+    return Message("Python", fields, shapes, f'net.prototxt:3: layer "op" (Python){message}')
+
+
+GRIDS: list[tuple[int, ...]] = [(1, 1, 2, 4), (1, 4, 2, 4)]
 REFUSALS = [
+    clusters(
+        "64, 32, 16, 0.6, 3, 0.02",
+        GRIDS,
+        f": param_str is '64, 32, 16, 0.6, 3, 0.02', expected 7 to 9 numbers with commas{CLUSTER_FIX}",
+    ),
+    clusters(
+        "64, 32, 48, 0.6, 3, 0.02, 22",
+        GRIDS,
+        ": param_str is '64, 32, 48, 0.6, 3, 0.02, 22', expected positive sizes, a stride that fits into them,"
+        f" and at least one class and box{CLUSTER_FIX}",
+    ),
+    clusters(
+        "64, 32, 16, nan, 3, 0.02, 22",
+        GRIDS,
+        ": param_str is '64, 32, 16, nan, 3, 0.02, 22', expected thresholds that are finite, and an eps of 0 or"
+        f" more{CLUSTER_FIX}",
+    ),
+    clusters(
+        "20000, 32, 16, 0.6, 3, 0.02, 22",
+        GRIDS,
+        ": the image has 20000 x 32 pixels, expected at most 16384 along an axis\n"
+        "  fix: state the size of the images that the net takes",
+    ),
+    clusters(
+        "64, 32, 16, 0.6, 3, 0.02, 22, 2",
+        GRIDS,
+        ', bottom "b0": shape is (1, 1, 2, 4), expected 2 channels\n'
+        f"  because param_str states this number of classes{CLUSTER_FIX}",
+    ),
+    clusters(
+        "64, 32, 16, 0.6, 3, 0.02, 22, 2",
+        [(1, 2, 2, 4), (1, 4, 2, 4)],
+        ": has 1 tops, expected 2, one for each class\n  fix: name a top for each class",
+    ),
+    clusters(
+        "64, 32, 16, 0.6, 3, 0.02, 22",
+        [(1, 1, 2, 4), (1, 4, 4, 2)],
+        ', bottom "b1": shape is (1, 4, 4, 2), expected (1, 4, 2, 4)\n'
+        "  because each place has a box\n"
+        "  fix: give it the corners of the same grid",
+    ),
     Message(
         "Python",
         'python_param { module: "SSH.layers.proposal_layer" layer: "ProposalLayer"'
