@@ -148,6 +148,20 @@ def parse_binary(message: Message, data: bytes, file: str) -> None:
         )
 
 
+def refuse_many_operators(count: int, file: str) -> None:
+    """Raise ``UnreadableFileError`` for more operators than any real net has."""
+    if count > _MOST["op"]:
+        raise _too_many("op", file)
+
+
+def _too_many(field: str, file: str) -> UnreadableFileError:
+    return UnreadableFileError(
+        f"the net has more than {_MOST[field]:,} fields {field}",
+        where=file,
+        fix="get the file again, or cut the net into several",
+    )
+
+
 def _refuse_too_many(message: Message, file: str) -> None:
     """Raise ``UnreadableFileError`` for a net with more parts than any real one, in its nets of steps, too."""
     left, nets = dict(_MOST), [message]
@@ -157,11 +171,7 @@ def _refuse_too_many(message: Message, file: str) -> None:
             if is_repeated(field) and name in left:
                 left[name] -= len(value)
                 if left[name] < 0:
-                    raise UnreadableFileError(
-                        f"the net has more than {_MOST[name]:,} fields {name}",
-                        where=file,
-                        fix="get the file again, or cut the net into several",
-                    )
+                    raise _too_many(name, file)
             if field.type == field.TYPE_MESSAGE:
                 nets += value if is_repeated(field) else (value,)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.files import parse_binary, read_net
+from prototrt.caffe_proto.caffe2.files import parse_binary, read_net, refuse_many_operators
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
 from prototrt.caffe_proto.common.files import OpenFile
@@ -81,6 +81,7 @@ def _from_text(source: OpenFile, allow_unknown: bool) -> list[Fill]:
 def _from_binary(buffer: Buffer, file: str) -> list[Fill]:
     with damage_errors(file, len(buffer), "init net"):
         items = [item for item in fields(buffer, 0, len(buffer)) if item.number == OP]
+        refuse_many_operators(len(items), file)
         return [_fill(buffer, item, file, index) for index, item in enumerate(items)]
 
 

@@ -10,9 +10,11 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.caffe2 import files, loading, untangle
+from prototrt.caffe_proto.caffe2.fills import read_fills
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import ConversionError, Origin, Problems, UnreadableFileError
+from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.schema import Message
 
 
@@ -94,6 +96,18 @@ def test_a_net_with_too_many_parts(case: str, monkeypatch: pytest.MonkeyPatch) -
         f"net.pb: the net has more than 20 fields {field}\n"
         "  fix: get the file again, or cut the net into several"
     )
+
+
+def test_an_init_net_with_too_many_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(files._MOST, "op", 20)
+    init = tmp_path / "init_net.pb"
+    message = net(20)
+    init.write_bytes(message.SerializeToString())
+    assert len(read_fills(open_input(init, "an init net"))) == 20
+    many_operators(message, 21)
+    init.write_bytes(message.SerializeToString())
+    with pytest.raises(UnreadableFileError, match="more than 20 fields op"):
+        read_fills(open_input(init, "an init net"))
 
 
 class Counted(dict[str, str]):
