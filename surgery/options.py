@@ -144,8 +144,7 @@ class RewriteOptions(Options):
         Worded(
             "Rules for single layers: functions in Python files, as in {}. The files are run.",
             Option("replace", {"roi_pool": "my_rules.py:my_pool"}),
-        ),
-        not_in_lists=True,
+        )
     )
     plugin: Plugins | None = option(
         Worded(

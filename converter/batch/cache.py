@@ -19,7 +19,7 @@ from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.batch.entry import OUTPUTS, Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
-from prototrt.converter.batch.keys import FILES, UPDATED_FILES, file_of
+from prototrt.converter.batch.keys import FILES, UPDATED_FILES, files_in, with_files
 from prototrt.converter.writing.publication import is_device, link_or_copy, publication
 from prototrt.converter.writing.side_files import SIDE_SUFFIXES, remove_leftover
 
@@ -81,7 +81,9 @@ class Cache:
             return None
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
         content = {*FILES} - {*UPDATED_FILES}
-        files |= {name: file_of(name, entry.options[name]) for name in content}
+        for name in content:
+            named = files_in(name, entry.options[name])
+            files |= {f"{name} {place}" if place else name: file for place, file in enumerate(named)}
         try:
             hashes = {role: self._hashes.of(path) for role, path in files.items() if path is not None}
         except (OSError, UnreadableFileError):
@@ -96,9 +98,9 @@ class Cache:
             # A header has its own name in it.
             "outputs": {name: os.path.basename(file) for name, file in entry.outputs.items()},
             "options": {
-                name: value
+                name: with_files(name, value, lambda file: "") if name in content else value
                 for name, value in entry.options.items()
-                if name not in OUTPUTS and (name not in content or file_of(name, value) is None)
+                if name not in OUTPUTS
             },
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.batch.keys import FILES, file_of, naming_file
+from prototrt.converter.batch.keys import FILES, with_files
 from prototrt.converter.batch.runner import LostPoolError
 from prototrt.converter.batch.versions import versions
 from prototrt.converter.batch.worker import Worker
@@ -191,8 +191,7 @@ def _absolute(entry: Entry) -> Entry:
     """The entry with paths that hold in any folder."""
     options = dict(entry.options)
     for name in FILES:
-        if file := file_of(name, options[name]):
-            options[name] = naming_file(name, os.path.abspath(file))
+        options[name] = with_files(name, options[name], os.path.abspath)
     options |= {name: os.path.abspath(file) for name, file in entry.outputs.items()}
     weights = None if entry.weights is None else os.path.abspath(entry.weights)
     prototxt, target = os.path.abspath(entry.prototxt), os.path.abspath(entry.target)

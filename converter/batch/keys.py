@@ -71,6 +71,7 @@ FILES = (
     "expect",
     "state",
     "rules",
+    "replace",
     "settings",
     "scales",
     "calibration_cache",
@@ -115,21 +116,37 @@ def shown(name: str) -> str:
     return name.replace("_", "-")
 
 
-def file_of(name: str, value: Any) -> str | None:
-    """The file that an option names, if it does."""
-    file: str | None = file_of_state(value) if name == "state" else value
-    return file
+def with_files(name: str, value: Any, change: Callable[[str], str]) -> Any:
+    """The option's value with other names of its files, ``change`` of each."""
+    if name == "replace":
+        return {layer: _with_file(place, change) for layer, place in (value or {}).items()} or None
+    file = file_of_state(value) if name == "state" else value
+    if file is None:
+        return value
+    return with_state_file(change(file)) if name == "state" else change(file)
 
 
-def naming_file(name: str, file: str) -> str:
-    """The option's value with that file."""
-    return with_state_file(file) if name == "state" else file
+def _with_file(place: str, change: Callable[[str], str]) -> str:
+    """``FILE.py:FUNCTION`` with another file. A text without a function is refused when the file is read."""
+    file, colon, function = place.rpartition(":")
+    return f"{change(file)}:{function}" if colon else change(place)
+
+
+def files_in(name: str, value: Any) -> list[str]:
+    """The files that an option names."""
+    files: list[str] = []
+
+    def note(file: str) -> str:
+        files.append(file)
+        return file
+
+    with_files(name, value, note)
+    return files
 
 
 def files_of(options: Mapping[str, Any]) -> list[str]:
     """All files that the options name."""
-    files = [file_of(name, options[name]) for name in FILES]
-    return [file for file in files if file is not None]
+    return [file for name in FILES for file in files_in(name, options[name])]
 
 
 def default_options() -> dict[str, Any]:

@@ -141,12 +141,16 @@ def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -
     places = {keys.option_of(key, place): place for key, place in fields.items() if key not in keys.OWN_KEYS}
     values = {name: keys.option_value(name, place) for name, place in places.items()}
     for name in keys.FILES:
-        if name in values and (file := keys.file_of(name, values[name])):
-            values[name] = keys.naming_file(name, str(base / _filled(places[name], file, words)))
+        if name in values:
+            values[name] = keys.with_files(name, values[name], partial(_file, places[name], base, words))
     for name in OUTPUTS:
         if file := values.get(name):
-            values[name] = str(base / _filled(places[name], file, {**words, "name": model}))
+            values[name] = _file(places[name], base, {**words, "name": model}, file)
     return {**keys.default_options(), **values}
+
+
+def _file(place: Place, base: Path, words: Mapping[str, str], text: str) -> str:
+    return str(base / _filled(place, text, words))
 
 
 def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:

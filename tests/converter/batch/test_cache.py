@@ -124,9 +124,13 @@ def test_everything_that_matters_changes_the_key(tmp_path: Path, small: Entry) -
         key(replace(small, options={**small.options, "inputs": str(weights)})),
         key(replace(small, options={**small.options, "state": "zero"})),
         key(replace(small, options={**small.options, "state": f"const:{weights}"})),
+        key(replace(small, options={**small.options, "replace": {"one": f"{weights}:f"}})),
+        key(replace(small, options={**small.options, "replace": {"one": f"{weights}:g"}})),
+        key(replace(small, options={**small.options, "replace": {"two": f"{weights}:f"}})),
         key(entry(tmp_path, "renamed")),  # the manifest holds the name
     ]
     weights.write_bytes(b"2")
+    others.append(key(replace(small, options={**small.options, "replace": {"one": f"{weights}:f"}})))
     others.append(key(replace(small, weights=str(weights))))
     others.append(key(entry(tmp_path, net=NET.replace("4", "5"))))
     assert None not in others

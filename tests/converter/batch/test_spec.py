@@ -11,7 +11,7 @@ import pytest
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.cli import main
 from prototrt.converter.batch.entry import OUTPUTS, Entry
-from prototrt.converter.batch.keys import FIELDS, FILES
+from prototrt.converter.batch.keys import FIELDS, FILES, files_of
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.options import DataOptions
 from prototrt.tests.caffe2_cases import GOLDENS
@@ -96,12 +96,25 @@ def test_a_file_of_states_is_relative_to_the_list() -> None:
     assert [entry.options["state"] for entry in entries] == ["const:a/s.npz", "zero"]
 
 
+def test_files_of_rules_for_layers_are_relative_to_the_list() -> None:
+    Path("a/models.yaml").write_text(
+        "models:\n- {prototxt: deploy.prototxt, random-weights: 1,\n"
+        "   replace: {one: 'r.py:f', two: '{stem}.py:g', three: h.py}}\n"
+        "- {prototxt: deploy.prototxt, random-weights: 1, replace: 'one=r.py:f', name: z}\n"
+    )
+    entries = read_models("a/models.yaml", "out")
+    assert [entry.options["replace"] for entry in entries] == [
+        {"one": "a/r.py:f", "two": "a/deploy.py:g", "three": "a/h.py"},
+        {"one": "a/r.py:f"},
+    ]
+    assert files_of(entries[0].options) == ["a/r.py", "a/deploy.py", "a/h.py"]
+
+
 def test_every_option_of_the_commands_is_a_key() -> None:
     own = {"model", "weights", "file", "print_after", "as_json", "verbose", "quiet", "debug", "version"}
     of_images = {field.name for field in fields(DataOptions)} - {"inputs"}
     asked = {option.name for name in ("convert", "verify") for option in main.commands[name].params}
-    of_one_net = {"replace"}  # it names layers
-    assert asked - own - of_images - of_one_net == {*FIELDS}
+    assert asked - own - of_images == {*FIELDS}
     assert {*FILES, *OUTPUTS} <= {*FIELDS}
 
 
