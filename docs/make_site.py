@@ -45,6 +45,7 @@ CONTENTS = {
         "docs/coming-from-nvidias-caffe-parser",
         "docs/other-tools",
         "docs/opencv",
+        "docs/upgrade",
     ],
     "Recipes": [
         "docs/recipes/README",

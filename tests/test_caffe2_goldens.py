@@ -26,6 +26,10 @@ def test_all_goldens_are_here() -> None:
     assert len(CASES) == 65
 
 
+SLOW_TO_BUILD = ("ff_net_faster", "ff_net_mask", "ff_pyramid", "ff_regions")
+"""Detectors of many loops, which take TensorRT 10 to 60 s each."""
+
+
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(
     ("case", "sequence"),
@@ -41,7 +45,14 @@ def test_text_gives_the_same_graph(case: Caffe2Case) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.slow if str(case).endswith(SLOW_TO_BUILD) else ())
+        for case in CASES
+    ],
+    ids=str,
+)
 def test_golden_builds(case: Caffe2Case) -> None:
     plan = prototrt.build(case.rewritten(), backend="rtx")
     assert is_sound(plan.plan)

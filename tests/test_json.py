@@ -47,6 +47,7 @@ COMMANDS = {
     "triton": ["triton", STREAM, WEIGHTS, "-o", "models"],
     "doctor": ["doctor"],
     "new-rule": ["new-rule", DEPLOY, "conv1", WEIGHTS, "-o", "rules.py"],
+    "upgrade": ["upgrade", STREAM, WEIGHTS, "-o", "new.prototxt", "--stage", "rewritten"],
     "survey": ["survey", "nets"],
     "batch": ["batch", "models.yaml", "-o", "engines", "--keep-going", "--cache", "cache"],
     "cache-prune": ["cache", "prune", "cache"],
