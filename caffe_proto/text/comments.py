@@ -12,14 +12,16 @@ _PIECE = re.compile(
     r"""
     (?P<comment> \#[^\n]* )
     | (?P<newline> \n )
-    | (?P<string> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
-    | (?P<field> [A-Za-z_]\w* (?= [ \t]* [:{<\[] ) )
+    | (?P<string> "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? )
+    | (?P<word> [A-Za-z_]\w* )
     | (?P<open> [{<\[] )
     | (?P<close> [}>\]] )
-    | (?P<other> [^\s\#"'{}<>\[\]]+ | ["'] )
+    | (?P<other> [^\s\#{}<>\[\]A-Za-z_] )
     """,
     re.VERBOSE,
 )
+_VALUE = re.compile(r"[ \t]*[:{<\[]")
+"""What follows the name of a field."""
 _PRINTED = re.compile(r"(?P<indent>[ ]*)(?P<field>\w+)(?::| \{)")
 
 
@@ -81,7 +83,8 @@ class _CommentReader:
             elif kind == "comment":
                 self._comment(match[0].rstrip())
             else:
-                self._piece(kind, match[0])
+                is_field = kind == "word" and _VALUE.match(text, match.end()) is not None
+                self._piece("field" if is_field else kind, match[0])
                 self.begins_line = False
         return NetComments(self.head, self.layers, self.pending)
 
