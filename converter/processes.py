@@ -1,11 +1,13 @@
-"""Processes that do not outlive the one that started them."""
+"""Processes that do not outlive the one that started them, nor are outlived by those that they start."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 """Of Linux' ``sys/prctl.h``."""
@@ -22,3 +24,12 @@ def end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def kill_with_children(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that was started with ``start_new_session``, and all that it has started."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError, PermissionError):  # nobody is left
+        os.killpg(process.pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from prototrt.converter.batch.entry import Status
+from prototrt.converter.processes import kill_with_children
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
@@ -46,10 +47,11 @@ class Watch:
             self._thread.join()
 
     def _look(self) -> None:
-        while self.verdict is None and not self._stopped.wait(_SECONDS_BETWEEN_LOOKS):
+        while not self._stopped.wait(_SECONDS_BETWEEN_LOOKS):
             self.verdict = self._judged()
-            if self.verdict:
-                self._process.kill()
+            if self.verdict or self._process.poll() is not None:
+                kill_with_children(self._process)  # one that lives on would keep the pipe to us open
+                return
 
     def _judged(self) -> Status | None:
         if self._end is not None and time.monotonic() > self._end:

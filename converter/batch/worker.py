@@ -21,7 +21,7 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.system_limits import death_at_limit, set_limits
 from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
-from prototrt.converter.processes import end_with
+from prototrt.converter.processes import end_with, kill_with_children
 from prototrt.converter.writing.publication import tidy
 
 _LAST_LINES, _LAST_BYTES = 5, 2_000
@@ -69,12 +69,12 @@ class Worker:
         """End the process at once, from any thread."""
         self._stopped = True
         if self._process is not None:
-            self._process.kill()
+            kill_with_children(self._process)
 
     def close(self) -> None:
         """Let the process go."""
         if self._process is not None:
-            self._process.kill()
+            kill_with_children(self._process)
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout):
                 _close_quietly(stream)
@@ -93,6 +93,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 env=environment,
+                start_new_session=True,  # so that what a file of rules starts is killed with it
             )
         return self._process
 
@@ -101,7 +102,7 @@ class Worker:
         try:
             process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
-            process.kill()
+            kill_with_children(process)
             process.wait()
 
     def _death(self, entry: Entry, returncode: int, verdict: Status | None) -> tuple[Status, str]:

@@ -156,6 +156,37 @@ def test_a_process_that_ends_by_itself_is_not_killed(
     converts(worker, tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+@pytest.mark.parametrize(
+    ("own_end", "status"), [("time.sleep(600)", Status.TIMED_OUT), ("os._exit(3)", Status.CRASHED)]
+)
+def test_what_a_file_of_rules_starts_ends_with_the_process(
+    worker: Worker, tmp_path: Path, own_end: str, status: Status
+) -> None:
+    """A child holds the pipe open by which outcomes come."""
+    (tmp_path / "rules.py").write_text(
+        "import os, time\n"
+        "child = os.fork()\n"
+        "if child == 0:\n    time.sleep(600)\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child))\n{own_end}\n"
+    )
+    outcome = worker.run(entry(tmp_path, rules=str(tmp_path / "rules.py"), timeout=10.0))
+    assert outcome.status is status
+    assert outcome.seconds < 60
+    child = int((tmp_path / "child").read_text())
+    assert is_gone(child)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; its parent may not have heard of it."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"
+
+
 def test_of_much_that_is_printed_the_end_is_quoted(worker: Worker, tmp_path: Path) -> None:
     (tmp_path / "rules.py").write_text("import os\nos.write(2, b'x' * 5_000_000)\nos.abort()")
     outcome = worker.run(entry(tmp_path, rules=str(tmp_path / "rules.py")))
