@@ -31,7 +31,7 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "y" top: "los
 MODEL = "models:\n- {{prototxt: net.prototxt, name: net, format: onnx, random-weights: {size}}}\n"
 
 
-WORKER_EVERY, PARENT_EVERY = 36, 150
+WORKER_EVERY, PARENT_EVERY = 18, 150
 """How many calls lie between two faults where each of them takes a process of a second."""
 
 
