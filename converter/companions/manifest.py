@@ -17,8 +17,7 @@ from prototrt.converter.companions.script import write_script
 from prototrt.converter.signatures.indices import IndexRange, index_ranges
 from prototrt.converter.writing.files import json_text
 from prototrt.converter.writing.publication import Publication
-from prototrt.surgery.ir import Array, AtMost, Graph, LeftOut, OpenSize, Value, symbols_of, walk
-from prototrt.surgery.ir.layout import Layout
+from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
 from prototrt.surgery.ops import Plugin, Scan, While
 from prototrt.surgery.passes.precision import precision_of
@@ -40,9 +39,9 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         "precision": precision_of(graph),
         "layout": graph.layout.name,
         "sources": provenance(graph),
-        "inputs": [_input(value, graph.layout, ranges) for value in graph.inputs],
+        "inputs": [_input(value, graph, ranges) for value in graph.inputs],
         **({"unread_inputs": list(graph.unread_inputs)} if graph.unread_inputs else {}),
-        "outputs": [_binding(value, graph.layout) for value in graph.outputs],
+        "outputs": [_binding(value, graph) for value in graph.outputs],
         "recurrences": [
             {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
             for pair in graph.recurrences
@@ -109,13 +108,15 @@ def _left_out(layer: LeftOut) -> dict[str, Any]:
     return {"layer": origin.layer, "type": origin.type, "line": origin.line, "warning": layer.warning}
 
 
-def _binding(value: Value, layout: Layout) -> dict[str, Any]:
+def _binding(value: Value, graph: Graph) -> dict[str, Any]:
     """Name, type and shape; the profile is the range of each open size in the shape, and of the symbols in it.
 
     ``axes`` are the names of N and T. ``counted_by`` exists for axes whose first elements count: for each, the output
-    that holds their number.
+    that holds their number. ``data_sizes`` exists if some sizes are known only after a run.
     """
+    unknown = [str(dim) for dim in value.shape if isinstance(dim, DataSize)]
     spans = {str(dim): dim.range for dim in value.shape if isinstance(dim, OpenSize)}
+    spans |= {name: graph.symbols[name] for name in unknown}
     for dim in value.shape:
         spans |= symbols_of(dim)
     profile = {name: [span.min, span.opt, span.max] for name, span in spans.items()}
@@ -123,14 +124,14 @@ def _binding(value: Value, layout: Layout) -> dict[str, Any]:
         "name": value.name,
         "dtype": value.dtype.value,
         "shape": list(value.shape),
-        "axes": list(layout.names_of(value.name, len(value.shape))),
+        "axes": list(graph.layout.names_of(value.name, len(value.shape))),
         "profile": profile,
     }
     counts = {str(axis): dim.count for axis, dim in enumerate(value.shape) if isinstance(dim, AtMost)}
-    return {**binding, "counted_by": counts} if counts else binding
+    return binding | ({"counted_by": counts} if counts else {}) | ({"data_sizes": unknown} if unknown else {})
 
 
-def _input(value: Value, layout: Layout, ranges: Sequence[IndexRange]) -> dict[str, Any]:
+def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str, Any]:
     """``indices`` exists for an input whose numbers pick rows of tables."""
     own = [
         {
@@ -143,7 +144,7 @@ def _input(value: Value, layout: Layout, ranges: Sequence[IndexRange]) -> dict[s
         for each in ranges
         if each.input == value.name
     ]
-    binding = _binding(value, layout)
+    binding = _binding(value, graph)
     return {**binding, "indices": own} if own else binding
 
 

@@ -10,7 +10,18 @@ from prototrt.caffe_proto.common.files import read_regular, value_from_json
 from prototrt.converter.companions.manifest import MANIFEST_FORMAT, WRITE_AGAIN
 from prototrt.converter.signatures.indices import IndexRange
 from prototrt.converter.signatures.signature import Signature, stream_axes_of
-from prototrt.surgery.ir import AtMost, DType, Range, Recurrence, Size, Value, fixed, size_from_text
+from prototrt.surgery.ir import (
+    AtMost,
+    DataSize,
+    Dim,
+    DType,
+    Range,
+    Recurrence,
+    Size,
+    Value,
+    fixed,
+    size_from_text,
+)
 from prototrt.surgery.ir.lengths import LengthsRule
 from prototrt.surgery.ops import Gather
 
@@ -68,6 +79,9 @@ def signature_of_manifest(manifest: Mapping[str, Any]) -> Signature:
     values = {binding["name"]: _value(binding, symbols) for binding in bindings}
     for value in values.values():
         _refuse_uncounted(value, values)
+    for binding in manifest["inputs"]:
+        if binding.get("data_sizes"):
+            raise ValueError(f"the input {binding['name']!r} has sizes that depend on the data")
     # Manifests of old versions have no axes: their engines have Caffe's layout.
     axes = {binding["name"]: _axes(binding) for binding in bindings if "axes" in binding}
     return Signature(
@@ -114,9 +128,12 @@ def _refuse_uncounted(value: Value, names: Container[str]) -> None:
 
 
 def _value(binding: Mapping[str, Any], symbols: Mapping[str, Range]) -> Value:
-    """Raises ``ValueError`` for a size that is neither a number nor made of symbols with a range."""
-    counts = binding.get("counted_by", {})
-    sizes = [_size_of(binding["name"], dim, symbols) for dim in binding["shape"]]
+    """Raises ``ValueError`` for a size that is no number, not made of symbols with a range, and not of the data."""
+    counts, unknown = binding.get("counted_by", {}), binding.get("data_sizes", ())
+    sizes: list[Dim] = [
+        DataSize(dim) if dim in unknown else _size_of(binding["name"], dim, symbols)
+        for dim in binding["shape"]
+    ]
     shape = [
         AtMost(fixed(dim, "a size"), str(counts[str(axis)])) if str(axis) in counts else dim
         for axis, dim in enumerate(sizes)

@@ -165,6 +165,13 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], type[ConversionError], str]]
         "  because it is wrong or missing: the size 'B' of 'h': 'B' is neither a number nor a symbol with a range\n"
         "  fix: write the manifest again with prototrt.convert(...)",
     ),
+    "an input that depends on the data": (
+        edited(lambda manifest: manifest["inputs"][0].update(data_sizes=["B"])),
+        UnreadableFileError,
+        "{plan}.json: is not a prototrt manifest\n"
+        "  because it is wrong or missing: the input 'x' has sizes that depend on the data\n"
+        "  fix: write the manifest again with prototrt.convert(...)",
+    ),
     "a count that is no output": (
         edited(lambda manifest: manifest["outputs"][0].update(counted_by={"2": "rows"})),
         UnreadableFileError,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import prototrt
 from prototrt import Way
 from prototrt.converter.companions.manifest import graph_facts
 from prototrt.surgery.ir import Graph
-from prototrt.tests.golden_cases import Case, fork_cases, rewritten
+from prototrt.tests.golden_cases import Case, caffe_cases, fork_cases, rewritten
 from prototrt.tests.small_nets import WAYS
 
 
@@ -45,6 +47,16 @@ def test_what_is_computed_of_rows_is_counted_alike() -> None:
     }
     for name in ("rois", "bbox_pred", "cls_prob"):
         assert outputs[name]["counted_by"] == {"0": "rois_count"}
+
+
+def test_a_file_whose_rows_a_run_selects_has_a_session(tmp_path: Path) -> None:
+    case = next(case for case in caffe_cases() if str(case) == "filter")
+    inputs, outputs = case.arrays("inputs")[0], case.arrays("outputs")[0]
+    model, header = tmp_path / "filter.onnx", tmp_path / "filter.h"
+    manifest = prototrt.export_onnx(rewritten(case, inputs), model, header=header)
+    assert manifest["outputs"][0]["data_sizes"] == ["op_count"]
+    assert "{{0, 3}}, {{4, 3}}, {{4, 3}}" in header.read_text()
+    np.testing.assert_array_equal(prototrt.Session(str(model)).run(inputs)["out"], outputs["out"])
 
 
 def test_arrays_of_the_caller_are_written_whole() -> None:
