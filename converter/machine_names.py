@@ -16,5 +16,10 @@ _NAMES = {
     "rtx": "rtx3050 rtx3060 rtx3070 rtx3080 rtx3090 rtx4050 rtx4060 rtx4070 rtx4080 rtx4090"
     " rtx5050 rtx5060 rtx5070 rtx5080 rtx5090 rtx-a2000 rtx-a4000 rtx-a5000 rtx-a6000",
 }
-MACHINES: Mapping[str, str] = {name: target for target, names in _NAMES.items() for name in names.split()}
+MACHINES: Mapping[str, str] = {
+    prefix + name: target
+    for target, names in _NAMES.items()
+    for prefix in (("", "jetson-") if target.startswith("jet") else ("",))
+    for name in names.split()
+}
 """The target for each machine."""

@@ -23,7 +23,7 @@ def test_convert_writes_plan_and_manifest(tmp_path: Path) -> None:
     target = tmp_path / "digits.plan"
     result = done("convert", DEPLOY, WEIGHTS, "-o", str(target), "--backend", "rtx")
     assert sorted(os.listdir(tmp_path)) == ["digits.plan", "digits.plan.json"]
-    first, *states, runs_on, last = result.stdout.splitlines()
+    runs_on, first, *states, last = result.stdout.splitlines()
     assert first.startswith("digits: 19 Caffe layers -> ")
     assert [state.split()[1:4] for state in states] == [
         [f"{layer}_{state}_T", "->", f"{layer}_{state}_0"] for layer in ("lstm1", "lstm2") for state in "hc"
@@ -37,7 +37,7 @@ def test_convert_writes_onnx_by_the_suffix(tmp_path: Path) -> None:
     target = tmp_path / "digits.onnx"
     result = done("convert", DEPLOY, WEIGHTS, "-o", str(target), "--verify", "--cont", "drop", "--onnx-lstm")
     assert sorted(os.listdir(tmp_path)) == ["digits.onnx", "digits.onnx.json"]
-    first, *_, verified, runs_on, last = result.stdout.splitlines()
+    runs_on, first, *_, verified, last = result.stdout.splitlines()
     assert first.endswith(" ONNX nodes, an operator for 2 of 2 recurrences")
     assert verified.startswith("verified onnx-lstm in 2 calls: off by at most ")
     assert runs_on == "runs on  any program that reads ONNX, opset 17: onnxruntime, TensorRT's trtexec"

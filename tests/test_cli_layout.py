@@ -27,7 +27,7 @@ BINDINGS = [
 def test_convert_says_what_the_axes_are(suffix: str, tmp_path: Path) -> None:
     target = tmp_path / f"digits.{suffix}"
     lines = done("convert", DEPLOY, WEIGHTS, "-o", str(target), *BATCH_FIRST).stdout.splitlines()
-    assert lines[1:8] == BINDINGS
+    assert lines[2:9] == BINDINGS
     manifest = json.loads(Path(f"{target}.json").read_text())
     assert manifest["layout"] == "batch-first"
     axes = {one["name"]: one["axes"] for one in (*manifest["inputs"], *manifest["outputs"])}

@@ -48,22 +48,22 @@ class Conversion:
 
     @property
     def summary(self) -> list[str]:
-        """What went in, what came out, what a caller of the engine must feed back, and where it runs."""
+        """Where the result runs, what went in, what came out, and what a caller of the engine must feed back."""
         return [*self._lines()]
 
     def _lines(self) -> Iterator[str]:
         made = self.converted
         model, manifest, product = made.model, made.manifest, made.product
         target, header = product.target, product.converting.emit_header
+        yield f"runs on  {where_it_runs(manifest, target)}"
         yield (
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
-            f" -> {manifest['nodes']} nodes -> {_made(manifest)}"
+            f" -> {counted(manifest['nodes'], 'node')} -> {_made(manifest)}"
         )
         yield from self._bindings()
         yield from (f"left out {layer.origin.note}" for layer in made.graph.left_out)
         if "verification" in manifest:
             yield _verified(manifest["verification"])
-        yield f"runs on  {where_it_runs(manifest, target)}"
         if target is None and product.building.backend == "auto" and "tensorrt" in manifest:
             flavour = manifest["tensorrt"]["flavour"]
             yield f"backend  auto chose {flavour}; {_ELSEWHERE[flavour]}"
@@ -108,10 +108,11 @@ class Conversion:
 
 def _made(manifest: Mapping[str, Any]) -> str:
     if "torch" in manifest:
-        return f"a PyTorch module with {manifest['torch']['tensors']} tensors"
+        return f"a PyTorch module with {counted(manifest['torch']['tensors'], 'tensor')}"
+    floats = _FLOATS[manifest["precision"]]
     if "onnx" in manifest:
-        return f"{manifest['onnx']['nodes']} ONNX nodes{_FLOATS[manifest['precision']]}{_operators(manifest)}"
-    return f"{manifest['layers']} TensorRT layers{_FLOATS[manifest['precision']]}"
+        return f"{counted(manifest['onnx']['nodes'], 'ONNX node')}{floats}{_operators(manifest)}"
+    return f"{counted(manifest['layers'], 'TensorRT layer')}{floats}"
 
 
 def _operators(manifest: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from prototrt.caffe_proto.common.options import Options, one_name
+from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, worded
 from prototrt.converter.commandline.wording import command_line_words
 
@@ -38,6 +39,11 @@ class _Choice(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return super().convert(one_name(self.option_field, value), param, ctx)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        close = close_names(str(value), [*self.choices, *self.option_field.metadata.get("synonyms", ())])
+        meant = f" Did you mean {' or '.join(close)}?" if close else ""
+        return super().get_invalid_choice_message(value, ctx) + meant
 
 
 def field_option(kind: type[Options], name: str, *spellings: str, **attributes: Any) -> Callable[[F], F]:

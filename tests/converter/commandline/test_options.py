@@ -82,6 +82,15 @@ def test_a_fork_that_is_not_known() -> None:
     assert "Invalid value for '--fork': 'nowhere' is not one of" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"), [("jetsn", "jetson"), ("orin_nano", "orin-nano"), ("opncv", "opencv")]
+)
+def test_a_misspelt_choice_gets_the_one_that_is_meant(word: str, meant: str) -> None:
+    result = run("convert", DEPLOY, WEIGHTS, "-o", "a.onnx", "--target", word)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"'openvino'. Did you mean {meant}?\n")
+
+
 def test_a_file_of_rules(tmp_path: Path) -> None:
     rules, net = tmp_path / "rules.py", tmp_path / "net.prototxt"
     rules.write_text(

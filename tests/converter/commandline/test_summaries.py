@@ -64,6 +64,6 @@ def test_the_summary_says_what_runs_the_engine(
     }
     product = Product(file="net.plan", building=BuildOptions(backend))
     conversion = Conversion(Converted(model, prototrt.rewrite(model), product, manifest, 0.3))
-    _, *lines, _ = conversion.summary
-    assert "\n".join(lines) == told
+    runs_on, _, *lines, _ = conversion.summary
+    assert "\n".join([runs_on, *lines]) == told
     assert conversion.as_dict()["runs_on"] == told.splitlines()[0].removeprefix("runs on  ")

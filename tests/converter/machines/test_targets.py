@@ -370,6 +370,7 @@ def test_a_list_of_models_has_targets(target: str, suffix: str, tmp_path: Path) 
         ("nano", "jetpack4"),
         ("T4", "datacenter"),
         ("rtx4090", "rtx"),
+        ("jetson-nano", "jetpack4"),
     ],
 )
 def test_a_machine_stands_for_its_target(machine: str, target: str, tmp_path: Path) -> None:
