@@ -9,7 +9,8 @@ from __future__ import annotations
 import mmap
 
 _SIZE = 4096  # bytes of a note
-_TASK, _FOLDER = 0, 1
+TASK, FOLDER = 0, 1
+"""What is done next, as in ``adding layer "fc" (InnerProduct)``; the folder of files that may stay unfinished."""
 
 _notes: mmap.mmap | None = None
 
@@ -20,30 +21,14 @@ def share() -> None:
     _notes = mmap.mmap(-1, 2 * _SIZE)
 
 
-def note_task(text: str) -> None:
-    """Note what is done next, as in ``adding layer "fc" (InnerProduct)``. Does nothing without a parent process."""
-    _write(_TASK, text)
-
-
-def note_folder(path: str) -> None:
-    """Note the folder in which files are being written, to be tidied if they stay unfinished."""
-    _write(_FOLDER, path)
-
-
-def task() -> str:
-    return _read(_TASK)
-
-
-def folder() -> str:
-    return _read(_FOLDER)
-
-
-def _write(place: int, text: str) -> None:
+def note(place: int, text: str) -> None:
+    """Note the ``TASK`` or the ``FOLDER``. Does nothing without a parent process."""
     if _notes is not None:
         _notes[place * _SIZE : (place + 1) * _SIZE] = text.encode()[: _SIZE - 1].ljust(_SIZE, b"\0")
 
 
-def _read(place: int) -> str:
+def read(place: int) -> str:
+    """The last note, or an empty text."""
     if _notes is None:
         return ""
     return _notes[place * _SIZE : (place + 1) * _SIZE].rstrip(b"\0").decode(errors="replace")

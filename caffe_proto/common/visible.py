@@ -25,17 +25,13 @@ _COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 _HIDDEN_IN_A_LINE = re.compile(f"[\t\n]|{_HIDDEN.pattern}")
 
 
-def visible(text: str) -> str:
-    """Text of several lines, with everything visible but line breaks and tabs."""
-    return _written_out(_HIDDEN, text)
-
-
 def visible_line(text: str) -> str:
     """Text that must stay on one line, such as a name in a message: line breaks and tabs become visible as well."""
-    return _written_out(_HIDDEN_IN_A_LINE, text)
+    return visible(text, _HIDDEN_IN_A_LINE)
 
 
-def _written_out(hidden: re.Pattern[str], text: str) -> str:
+def visible(text: str, hidden: re.Pattern[str] = _HIDDEN) -> str:
+    """Text of several lines, with everything visible but line breaks and tabs."""
     return _COMMAND.sub(r"\1\\x3a", hidden.sub(_written, text))
 
 

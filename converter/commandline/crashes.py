@@ -76,15 +76,15 @@ def _awaited(child: int, passed_on: set[signal.Signals]) -> int:
 
 def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     """Tell what ended the command; the exit code."""
-    if black_box.folder():
-        tidy(black_box.folder())
+    if folder := black_box.read(black_box.FOLDER):
+        tidy(folder)
     if ended_by.name not in _CRASHES:  # somebody asked for it
         return 128 + ended_by
     if ended_by.name == "SIGBUS":
         for file, identity in read.items():
             if identity is not None and identity_of(file) != identity:
                 return _print_failure(failure_of(changed(file)))
-    task = black_box.task()
+    task = black_box.read(black_box.TASK)
     where = f" while {task}" if task else ""
     problem = f"the command crashed{where} ({_CRASHES[ended_by.name]})"
     fix = "write an ONNX model instead (-o FILE.onnx), or try another release of TensorRT; -v shows TensorRT's log"

@@ -6,7 +6,7 @@ import io
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,10 @@ class Guarded(_Program):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            _write_what_the_terminal_lacks()
+            if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal lacks become as \u2603
+                sys.stdout.reconfigure(errors="backslashreplace")
             refuse_files_read_and_written(ctx)
-            with _logging(verbosity()), _waiting(ctx.command_path), silent():
+            with _logging(verbosity()), waiting(visible_line(ctx.command_path)), silent():
                 result = super().invoke(ctx)
             if was_interrupted():  # and a library has swallowed it
                 raise KeyboardInterrupt
@@ -130,10 +131,6 @@ class Commands(_Program, click.Group):
             raise click.UsageError(f"{problem}\n  fix: {fix}", ctx) from None
 
 
-def _waiting(command: str) -> AbstractContextManager[None]:
-    return nullcontext() if verbosity().quiet else waiting(visible_line(command))
-
-
 def _explain(error: Exception, as_json: bool) -> int:
     """Tell what went wrong; the exit code."""
     from prototrt.caffe_proto.common.errors import OptionsError
@@ -157,12 +154,6 @@ def _say_stopped() -> None:
     """Print it on stderr, if that can be written."""
     with suppress(OSError):
         show("stopped", err=True)
-
-
-def _write_what_the_terminal_lacks() -> None:
-    r"""Let characters that the terminal's encoding lacks be written like ``\u2603``."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _show_graph_before(error: Exception) -> None:

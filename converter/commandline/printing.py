@@ -96,8 +96,9 @@ _lines: list[WaitingLine] = []
 
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Within the block, tell on the terminal that the command works. Elsewhere than on a terminal, do nothing."""
-    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    """Within the block, tell on the terminal that the command works; do nothing elsewhere, and under ``-q``."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if not is_terminal or verbosity().quiet:
         yield
         return
     line = WaitingLine(text, sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.common.errors import UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.common.errors import Origin, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.surgery.ir import Graph, walk
 
@@ -19,41 +19,20 @@ MOST_AXES = 8
 
 def refuse_beyond_tensorrt(graph: Graph) -> None:
     """Raise ``UnsupportedLayerError`` where the values decide a size, or a tensor has too many axes."""
-    _refuse_data_dependent(graph)
-    _refuse_many_axes(graph)
-
-
-def _refuse_data_dependent(graph: Graph) -> None:
-    """Raise where the size of a result depends on the values of the inputs."""
-    raise_all(
-        [
-            UnsupportedLayerError(
-                "its output size depends on input values",
-                origin=origin,
-                because="sizes in an engine depend only on the sizes of its inputs",
-                fix=WITHOUT_ENGINE,
-            )
-            for origin in dict.fromkeys(node.origin for node in walk(graph) if node.op.data_dependent)
-        ]
-    )
-
-
-def _refuse_many_axes(graph: Graph) -> None:
-    """Raise where something has more axes than TensorRT's tensors may have."""
-    large = {
-        node.origin: len(value.shape)
-        for node in walk(graph)
-        for value in (*node.inputs, *node.outputs)
-        if len(value.shape) > MOST_AXES
-    }
-    raise_all(
-        [
-            UnsupportedLayerError(
-                f"works on {axes} axes, expected at most {MOST_AXES}",
-                origin=origin,
-                because="TensorRT's tensors have at most that many",
-                fix=WITHOUT_ENGINE,
-            )
-            for origin, axes in large.items()
-        ]
-    )
+    of_values, of_axes = dict[Origin, str](), dict[Origin, str]()
+    for node in walk(graph):
+        if node.op.data_dependent:
+            of_values[node.origin] = "its output size depends on input values"
+        axes = max(len(value.shape) for value in (*node.inputs, *node.outputs))
+        if axes > MOST_AXES:
+            of_axes[node.origin] = f"works on {axes} axes, expected at most {MOST_AXES}"
+    for problems, because in (
+        (of_values, "sizes in an engine depend only on the sizes of its inputs"),
+        (of_axes, "TensorRT's tensors have at most that many"),
+    ):
+        raise_all(
+            [
+                UnsupportedLayerError(problem, origin=origin, because=because, fix=WITHOUT_ENGINE)
+                for origin, problem in problems.items()
+            ]
+        )

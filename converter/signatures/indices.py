@@ -6,7 +6,7 @@ numbers from the end. Some of them accept a length above the number of steps, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
@@ -47,10 +47,7 @@ class IndexRange:
 
 def index_ranges(graph: Graph) -> tuple[IndexRange, ...]:
     """The ranges of inputs that are indices or lengths as they are. Indices that the net computes have no range."""
-    return tuple(_ranges(graph))
-
-
-def _ranges(graph: Graph) -> Iterator[IndexRange]:
+    ranges = []
     writers = {value: node for node in graph.nodes for value in node.outputs}
     for node in graph.nodes:
         if isinstance(node.op, (Gather, Scatter, ReverseSequence)):
@@ -59,11 +56,11 @@ def _ranges(graph: Graph) -> Iterator[IndexRange]:
                 source, every, start = origin
                 below = node.op.size if isinstance(node.op, Scatter) else node.inputs[0].shape[0]
                 reader = LengthsRule() if isinstance(node.op, ReverseSequence) else node.op
-                yield IndexRange(source.name, below, every, start, reader, node.origin)
+                ranges.append(IndexRange(source.name, below, every, start, reader, node.origin))
     inputs = {value.name for value in graph.inputs}
-    for each in graph.segments:
-        if each.input in inputs:
-            yield IndexRange(each.input, each.size, reader=SEGMENTS, origin=each.origin)
+    lengths = [each for each in graph.segments if each.input in inputs]
+    ranges += [IndexRange(each.input, each.size, reader=SEGMENTS, origin=each.origin) for each in lengths]
+    return tuple(ranges)
 
 
 def _source(index: Value, writers: Mapping[Value, Node]) -> tuple[Value, int, int] | None:

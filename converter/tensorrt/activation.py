@@ -27,14 +27,9 @@ def leaky_relu(network: Network, op: LeakyReLU, x: Tensor) -> list[Tensor]:
     return activation(network, x, "LEAKY_RELU", op.slope) if op.slope else activation(network, x, "RELU")
 
 
-@lowers(Sigmoid)
-def sigmoid(network: Network, op: Sigmoid, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "SIGMOID")
-
-
-@lowers(TanH)
-def tanh(network: Network, op: TanH, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "TANH")
+@lowers(Sigmoid, Softsign, TanH)
+def by_name(network: Network, op: Sigmoid | Softsign | TanH, x: Tensor) -> list[Tensor]:
+    return activation(network, x, type(op).__name__.upper())
 
 
 @lowers(Clip)
@@ -58,11 +53,6 @@ def elu(network: Network, op: ELU, x: Tensor) -> list[Tensor]:
 @lowers(HardSigmoid)
 def hard_sigmoid(network: Network, op: HardSigmoid, x: Tensor) -> list[Tensor]:
     return activation(network, x, "HARD_SIGMOID", op.alpha, op.beta)
-
-
-@lowers(Softsign)
-def softsign(network: Network, op: Softsign, x: Tensor) -> list[Tensor]:
-    return activation(network, x, "SOFTSIGN")
 
 
 @lowers(PReLU)

@@ -214,9 +214,9 @@ class _PlanBuild:
     @contextmanager
     def _timed(self) -> Iterator[None]:
         started = time.perf_counter()
-        black_box.note_task("TensorRT built the engine")
+        black_box.note(black_box.TASK, "TensorRT built the engine")
         yield
-        black_box.note_task("the engine was written")
+        black_box.note(black_box.TASK, "the engine was written")
         self.seconds = time.perf_counter() - started
 
 
@@ -281,14 +281,9 @@ def _monitor(trt: Any, progress: Progress) -> Any:
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)
 
-        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            progress.phase(phase_name, parent_phase, num_steps)
-
-        def step_complete(self, phase_name: str, step: int) -> bool:
-            return progress.step(phase_name, step)
-
-        def phase_finish(self, phase_name: str) -> None:
-            progress.finish(phase_name)
+        phase_start = staticmethod(progress.phase)
+        step_complete = staticmethod(progress.step)
+        phase_finish = staticmethod(progress.finish)
 
     return Monitor()
 

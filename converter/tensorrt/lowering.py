@@ -29,7 +29,11 @@ def lower(graph: Graph, network: Network) -> None:
     tensors = {value: network.input(value) for value in graph.inputs}
     lower_nodes(network, graph, tensors)
     for value in graph.outputs:
-        network.output(_own_tensor(network, graph, value, tensors), value.name)
+        assert value not in graph.inputs, f"{value.name} is an input and an output under the same name"
+        tensor = tensor_of(network, value, tensors)
+        # TensorRT takes no constant as an output.
+        is_ready = not value.is_constant
+        network.output(tensor if is_ready else network.add("identity", tensor).get_output(0), value.name)
 
 
 def refuse_not_run(graph: Graph, backend: Backend) -> None:
@@ -70,10 +74,3 @@ def _inputs(network: Network, node: Node, tensors: Mapping[Value, Tensor]) -> li
         value.data if takes_array(node, position) else tensor_of(network, value, tensors)
         for position, value in enumerate(node.inputs)
     ]
-
-
-def _own_tensor(network: Network, graph: Graph, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
-    """A tensor that may be marked as output: TensorRT takes no constants."""
-    assert value not in graph.inputs, f"{value.name} cannot be an input and, under the same name, an output"
-    tensor = tensor_of(network, value, tensors)
-    return network.add("identity", tensor).get_output(0) if value.is_constant else tensor

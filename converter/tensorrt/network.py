@@ -87,7 +87,7 @@ class Network:
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
         """Layers made inside belong to this node; they are checked at the end."""
-        black_box.note_task(f"TensorRT was given {node.origin}")
+        black_box.note(black_box.TASK, f"TensorRT was given {node.origin}")
         outer = self.node, self._made
         self.node, self._made = node, []
         try:

@@ -146,7 +146,7 @@ class _Stage:
         self._place = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
         self._lock = ExitStack()
         self.new = self._place / _NEW
-        black_box.note_folder(str(folder))
+        black_box.note(black_box.FOLDER, str(folder))
         with _alone_if_possible(folder):  # nobody takes it for one of the dead before it is locked
             self._place.mkdir(
                 0o711

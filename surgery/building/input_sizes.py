@@ -17,14 +17,9 @@ from prototrt.surgery.ir.shapes import symbol_sources
 from prototrt.surgery.options import RewriteOptions
 
 
-def ranges_of_options(options: RewriteOptions) -> dict[str, Range]:
-    """The range of each name. Raises ``OptionsError``."""
-    return {name: _range(name, sizes) for name, sizes in (options.sizes or {}).items()}
-
-
 def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
     """The shapes in which names stand. Raises ``OptionsError`` for those that say nothing, and for unused names."""
-    ranges = ranges_of_options(options)
+    ranges = {name: _range(name, sizes) for name, sizes in (options.sizes or {}).items()}
     shapes = {
         name: tuple(_size(name, dim, ranges) for dim in shape)
         for name, shape in (options.shapes or {}).items()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache
 from math import prod
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer
@@ -52,7 +50,7 @@ def refuse_overflow(layer: Layer) -> None:
 
 def _refuse_overflow_of(message: Message, field: str) -> None:
     for descriptor, value in message.ListFields():
-        if not _is_unsigned(descriptor):
+        if descriptor.cpp_type != descriptor.CPPTYPE_UINT32:
             continue
         numbers = value if is_repeated(descriptor) else [value]
         if max(numbers) > MOST_ELEMENTS:
@@ -61,11 +59,6 @@ def _refuse_overflow_of(message: Message, field: str) -> None:
                 because="Caffe counts with 32-bit integers",
                 fix=f"set {descriptor.name} in {field}",
             )
-
-
-@cache
-def _is_unsigned(field: FieldDescriptor) -> bool:
-    return bool(field.cpp_type == FieldDescriptor.CPPTYPE_UINT32)
 
 
 def refuse_large(name: str, number: int, most: int) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-
-from google.protobuf.descriptor import FieldDescriptor
 
 import prototrt.surgery.layers  # noqa: F401  says where its rules are
 from prototrt.caffe_proto import Layer, Model
@@ -218,14 +215,8 @@ def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> t
 def warn_of_unread_parameters(build: Builder, layer: Layer) -> None:
     """Such as ``pooling_param`` in a ReLU. Its contents change nothing."""
     for field, _ in layer.message.ListFields():
-        if not _is_read(layer.type, field):
+        if not is_read_by(layer.type, field.name):
             own = " and ".join(parameter_fields(layer.type)) or "no parameters"
             build.warn(
                 f"{field.name} is not for this type of layer, which reads {own}: it is ignored, as in Caffe"
             )
-
-
-@cache
-def _is_read(layer_type: str, field: FieldDescriptor) -> bool:
-    """Descriptors are slow to tell names, and a net has many layers with few fields."""
-    return is_read_by(layer_type, field.name)

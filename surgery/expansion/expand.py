@@ -31,7 +31,6 @@ from prototrt.surgery.expansion.needed_layers import (
     last_computable,
     needed_part,
     remarks,
-    remarks_on_states,
     sources_of,
     with_advice,
 )
@@ -170,7 +169,6 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     if options.require_weights and build.without_weights:
         refuse_missing_weights(model, build.without_weights)
     build.warnings[:0] = [*model.warnings, *(layer.warning for layer in part.left_out)]
-    build.warnings += remarks(model, part.layers, build, framework)
     results = blobs.outputs(part.outputs, model.file, was_asked_for=part.was_asked_for)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     if graph.symbols:
@@ -178,7 +176,7 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     return replace(
         graph,
         sources=sources_of(model, framework, build),
-        warnings=(*graph.warnings, *remarks_on_states(model, graph, options)),
+        warnings=(*graph.warnings, *remarks(model, part.layers, graph, options, framework)),
         left_out=tuple(part.left_out),
         net_inputs=inputs_of(model),
         learned=tuple(build.parameters),

@@ -52,11 +52,6 @@ class Framework(ABC):
             of_type = PluginRule(layer.type)
         return self.replacements.get(layer.name) or of_type
 
-    def problems_of(self, layer: Layer) -> Sequence[ConversionError]:
-        """What is wrong with the text of a layer. A user's rule may read fields that the framework lacks."""
-        is_free = layer.problems and self.user_rule_of(layer) is not None
-        return [error for error in layer.problems if not (is_free and error.is_unknown_field)]
-
     def kind_of(self, layer: Layer) -> str:
         """The name in messages for layers without a rule, such as this one."""
         return self.kind

@@ -170,24 +170,19 @@ def with_advice(
 
 
 def remarks(
-    model: Model, layers: Sequence[Layer], build: LayerBuilder, framework: Framework
+    model: Model, layers: Sequence[Layer], graph: Graph, options: RewriteOptions, framework: Framework
 ) -> Iterator[str]:
     """Warnings about the net as a whole, of which these layers were expanded."""
-    options = build.options
     needed = {top for layer in layers for top in layer.tops}
     for name in inputs_of(model):
         if name not in needed:
             yield f'{model.file}: input "{name}" is not needed for the outputs'
     if options.dynamic:
-        yield Worded("{}: {}", model.file, sizes_text(options, build.symbols))
+        yield Worded("{}: {}", model.file, sizes_text(options, graph.symbols))
     if options.preprocess and not any(map(framework.transforms, layers)):
         yield f"{model.file}: nothing to preprocess: no data layer states a mean or a scale"
-    if not build.inputs:
+    if not graph.inputs:
         yield _without_inputs(model)
-
-
-def remarks_on_states(model: Model, graph: Graph, options: RewriteOptions) -> Iterator[str]:
-    """A warning if options for the states of layers do not apply to all states of the graph."""
     if options.state != "bind" and graph.recurrences:
         names = listed([pair.input.name for pair in graph.recurrences])
         yield Worded(

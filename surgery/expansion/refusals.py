@@ -22,6 +22,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
 from prototrt.surgery.expansion.frameworks import Framework
+from prototrt.surgery.expansion.needed_layers import inputs_of
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.profiles import Sizes
 from prototrt.surgery.options import RewriteOptions
@@ -43,8 +44,10 @@ def blocked_layers(
     for layer in layers:
         if framework.rule_of(layer) is None:
             without_rule.setdefault((layer.type, framework.kind_of(layer)), []).append(layer)
-        elif problems := framework.problems_of(layer):
-            blocked[layer] = list(problems)
+        elif layer.problems:
+            is_free = framework.user_rule_of(layer) is not None  # it may read fields that the framework lacks
+            if problems := [error for error in layer.problems if not (is_free and error.is_unknown_field)]:
+                blocked[layer] = problems
     if not blocked and not without_rule:
         return {}
     blocked = _with_shape_options(blocked, model, layers)
@@ -142,7 +145,7 @@ def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[La
 
 def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionError]:
     """An error for each shape of a name that is not an input."""
-    inputs = [top for layer in model.layers if layer.type == "Input" for top in layer.tops]
+    inputs = inputs_of(model)
     return [
         NetError(
             f'a shape is given for "{name}", which is not an input',

@@ -36,33 +36,25 @@ class DType(enum.Enum):
     INT32 = "int32"
     BOOL = "bool"
 
-    @property
+    @functools.cached_property
     def numpy(self) -> np.dtype[Any]:
         """NumPy's type. Raises ``ConversionError`` if it is one of ml_dtypes, and that is not installed."""
-        return _numpy(self)
+        name: Any = self.value
+        if self in (DType.BFLOAT16, DType.FLOAT8):
+            try:
+                import ml_dtypes
+            except ImportError as error:
+                fix = pip_install("bf16")
+                raise ConversionError(f"computing in {name} needs ml_dtypes", fix=fix) from error
+            name = getattr(ml_dtypes, name)
+        dtype: np.dtype[Any] = np.dtype(name)
+        return dtype
 
     @staticmethod
+    @functools.cache
     def of(dtype: np.dtype[Any]) -> DType:
         """The type that NumPy calls so. Raises ``ValueError`` for another one."""
-        return _kind(dtype)
-
-
-@functools.cache
-def _kind(dtype: np.dtype[Any]) -> DType:
-    return DType(dtype.name)
-
-
-@functools.cache
-def _numpy(kind: DType) -> np.dtype[Any]:
-    name: Any = kind.value
-    if kind in (DType.BFLOAT16, DType.FLOAT8):
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ConversionError(f"computing in {name} needs ml_dtypes", fix=pip_install("bf16")) from error
-        name = getattr(ml_dtypes, name)
-    dtype: np.dtype[Any] = np.dtype(name)
-    return dtype
+        return DType(dtype.name)
 
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)

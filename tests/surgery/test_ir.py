@@ -25,7 +25,6 @@ from prototrt.surgery.ir import (
     fixed,
     walk,
 )
-from prototrt.surgery.ir.shapes import _numpy
 from prototrt.surgery.ops import ADD, LeakyReLU, Scan, Sigmoid, TanH
 
 ORIGIN = Origin("net.prototxt", 3, "a", "TanH")
@@ -162,7 +161,7 @@ def test_unknown_size_is_refused_by_its_name() -> None:
 
 
 def test_types_that_numpy_lacks_need_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    _numpy.cache_clear()
+    monkeypatch.delitem(DType.BFLOAT16.__dict__, "numpy", raising=False)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(ConversionError) as caught:
         _ = DType.BFLOAT16.numpy

@@ -39,7 +39,7 @@ def run(command: str, **options: int) -> subprocess.CompletedProcess[str]:
 
 CRASHES = {
     "while something is known to be done": (
-        "black_box.note_task('TensorRT built the engine')\nos.kill(os.getpid(), signal.SIGSEGV)",
+        "black_box.note(black_box.TASK, 'TensorRT built the engine')\nos.kill(os.getpid(), signal.SIGSEGV)",
         "error: the command crashed while TensorRT built the engine (segmentation fault)\n" + FIX,
     ),
     "before anything is known": (

@@ -138,7 +138,7 @@ class FakeEngine:
         return [-1 if isinstance(dim, str) else dim for dim in self.values[name].shape]
 
     def get_tensor_dtype(self, name: str) -> str:
-        return self.values[name].dtype.value
+        return str(self.values[name].dtype.value)
 
     def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
         ranges = self.profiles[profile] if self.profiles else self.graph.symbols
