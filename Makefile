@@ -6,7 +6,6 @@
 #   make test-triton serves the sample with a real Triton server
 #   make bench     measures times
 #   make coverage  runs every test, and lists the lines that none of them reaches
-#   make gpu-kit   packs the checks for a GPU, for a machine without internet
 #   make oracle    holds random nets against real Caffe, if CAFFE_PYTHON is a command that has it
 #   make docs      makes the site, build/docs/site/index.html
 #   make wheel     builds the wheel, and the list of what it consists of
@@ -24,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow test-lowest test-triton coverage lint bench precision gpu-kit oracle fuzz proto ptx man docs vendor wheel sdist lock locked pin clean
+.PHONY: convert test test-slow test-lowest test-triton coverage lint bench precision oracle fuzz proto ptx man docs vendor wheel sdist lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -79,10 +78,6 @@ bench: $(VENV)/installed-dev
 precision: $(VENV)/installed-dev
 	@test -n "$(MODELS)" || { echo 'give MODELS, a folder of published models'; exit 2; }
 	$(BIN)/python -m prototrt.tests.tools.precision_table $(MODELS) docs/precision.md
-
-# All that tests/gpu/check.py needs on a CUDA machine without internet; takes some minutes and 3 GB of memory.
-gpu-kit: $(VENV)/installed-dev
-	$(BIN)/python tests/tools/gpu_kit.py build/gpu-kit
 
 # CAFFE_PYTHON may have arguments: it is run as CAFFE_PYTHON -c PROGRAM, and is sent nets by a pipe.
 oracle: $(VENV)/installed-dev

@@ -9,7 +9,7 @@ import click
 from prototrt.converter.commandline.commands.converting import convert, deploy, new_rule, triton, upgrade
 from prototrt.converter.commandline.commands.many_nets import batch, cache, survey
 from prototrt.converter.commandline.commands.running import bench, calibrate, run, verify
-from prototrt.converter.commandline.commands.showing import doctor, dot, inspect, layers
+from prototrt.converter.commandline.commands.showing import doctor, dot, inspect, layers, selftest
 from prototrt.converter.commandline.crashes import survive
 from prototrt.converter.commandline.frame import HELP, Commands
 from prototrt.converter.commandline.imagemagick import message_for_images
@@ -29,6 +29,7 @@ COMMANDS = (
     layers,
     new_rule,
     run,
+    selftest,
     survey,
     triton,
     upgrade,

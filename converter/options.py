@@ -80,6 +80,12 @@ def without_progress(parts: int | None) -> Callable[[], object]:
 UpgradeStage: TypeAlias = Literal["parsed", "rewritten"]
 """Whether ``upgrade`` keeps recurrent layers, or writes them out in plain ones."""
 UPGRADE_STAGES: tuple[UpgradeStage, ...] = get_args(UpgradeStage)
+SectionName: TypeAlias = Literal[
+    "machine", "backends", "goldens", "speed", "floors", "replays", "sessions", "profiles", "libraries",
+    "kernels", "verify", "plugins", "pycuda", "builds", "reference", "onnxruntime",
+]  # fmt: skip
+SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
+"""Of ``selftest``, by importance: time may run out."""
 OLDEST_OPSET = 11
 """The first in which all that a model is made of exists."""
 BatchProgress: TypeAlias = Callable[[int], Callable[[Any], object]]

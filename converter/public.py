@@ -26,6 +26,7 @@ from prototrt.converter.options import (
     BuildOptions,
     CalibrateOptions,
     ConversionOptions,
+    SectionName,
     TritonOptions,
     UpgradeStage,
     VerifyOptions,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from prototrt.converter.glance.facts import FileFacts
     from prototrt.converter.machines.benchmark import Benchmark
     from prototrt.converter.machines.doctor import Diagnosis
+    from prototrt.converter.selftest.results import SelfTest
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.survey.survey import Survey
     from prototrt.converter.triton.repository import WrittenModel
@@ -332,6 +334,18 @@ def layers() -> list[LayerSupport]:
     from prototrt.surgery.views.support import supported_layers
 
     return supported_layers()
+
+
+def selftest(only: Sequence[SectionName] = (), budget: float | None = None) -> SelfTest:
+    """Try on this machine what prototrt does: engines on its GPU if there is one, and what needs none.
+
+    ``only`` names sections. ``budget`` are the seconds for all of it, by default 280. ``result.summary`` says in ten
+    lines what works, ``result.save(file)`` writes all of it, without anything that names the machine or its user.
+    Raises ``ConversionError``.
+    """
+    from prototrt.converter.selftest.selftest import selftest
+
+    return selftest(only, budget)
 
 
 def doctor() -> Diagnosis:

@@ -134,6 +134,11 @@ FRONTS: dict[str, Fronts] = {
             building=prototrt.BuildOptions("rtx"),
         ),
     ),
+    "selftest": Fronts(
+        "selftest.selftest:selftest",
+        "--only goldens --only speed --budget 60",
+        lambda: prototrt.selftest(("goldens", "speed"), 60),
+    ),
     "upgrade": Fronts(
         "caffe.upgrading:upgrade",
         "net.prototxt -o new.prototxt --stage rewritten --cont drop",

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt import Form, Way
 from prototrt.cli import main
+from prototrt.converter.selftest.nets import Size, lstm_graph
 from prototrt.converter.verification.comparison import difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, DType, Graph, walk
@@ -21,7 +22,6 @@ from prototrt.surgery.passes.precision import precision_of
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten
-from prototrt.tests.gpu.nets import Size, lstm_graph
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 from prototrt.tests.small_nets import WAYS, inputs_of, is_sound, loaded, op, stored
 

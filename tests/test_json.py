@@ -46,6 +46,7 @@ COMMANDS = {
     "layers": ["layers"],
     "triton": ["triton", STREAM, WEIGHTS, "-o", "models"],
     "doctor": ["doctor"],
+    "selftest": ["selftest", "--only", "machine"],
     "new-rule": ["new-rule", DEPLOY, "conv1", WEIGHTS, "-o", "rules.py"],
     "upgrade": ["upgrade", STREAM, WEIGHTS, "-o", "new.prototxt", "--stage", "rewritten"],
     "survey": ["survey", "nets"],

@@ -47,6 +47,7 @@ EXPECTED = {
     "nets": "a prototxt",
     "labels": "a file of labels",
     "data_loader": "a Python file",
+    "shown": "the results of a self-test",
 }
 
 
@@ -70,6 +71,8 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
     """The command with that file in the place of the parameter."""
     if command in ("batch", "survey"):
         return [command, file, *OUTPUT.get(command, [])]
+    if command == "selftest":
+        return [command, "--show", file]
     if parameter == "trust_key":
         return [
             command,

@@ -57,7 +57,7 @@ class Command:
 
 FUNCTIONS = {"batch": "convert_batch", "dot": "draw", "new-rule": "new_rule", "run": "Session"}
 """The public functions of commands that have other names."""
-WITHOUT_ARGUMENTS = ("doctor", "layers")
+WITHOUT_ARGUMENTS = ("doctor", "layers", "selftest")
 
 Surface: TypeAlias = Callable[[Option | Command], str]
 """How one surface spells an option or a command."""

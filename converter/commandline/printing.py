@@ -178,10 +178,10 @@ def tell_summary(result: Summarized) -> None:
         tell(line)
 
 
-def tell(text: str) -> None:
+def tell(text: str, *, err: bool = False) -> None:
     """Print a line, unless ``-q``."""
     if not verbosity().quiet:
-        show(text)
+        show(text, err=err)
 
 
 def tell_written(file: str) -> None:

@@ -17,7 +17,7 @@ from prototrt.converter.commandline.options.groups import gathered
 from prototrt.converter.commandline.options.loading import drawing_options
 from prototrt.converter.commandline.options.parameter_types import InputFile
 from prototrt.converter.commandline.options.rewriting import rewrite_options
-from prototrt.converter.commandline.options.running import TrustOptions, trust_options
+from prototrt.converter.commandline.options.running import TrustOptions, selftest_options, trust_options
 from prototrt.converter.commandline.options.stages import (
     inspection_stage_options,
     print_after_option,
@@ -27,7 +27,16 @@ from prototrt.converter.commandline.options.stages import (
     split_stages,
     stage_options,
 )
-from prototrt.converter.commandline.printing import print_json, print_result, show_lines, tell_written, warn
+from prototrt.converter.commandline.printing import (
+    print_json,
+    print_result,
+    show_lines,
+    tell,
+    tell_summary,
+    tell_written,
+    warn,
+)
+from prototrt.converter.options import SectionName
 from prototrt.converter.views.stages import Reader, ShownStage
 from prototrt.surgery.options import RewriteOptions
 
@@ -160,6 +169,35 @@ def doctor(as_json: bool) -> None:
     from prototrt.converter.machines.doctor import diagnose
 
     print_result(diagnose(), as_json, print_diagnosis)
+
+
+@click.command(cls=Guarded, short_help="Try on this machine what prototrt does, and report what works.")
+@selftest_options
+@json_option
+@common_options
+def selftest(
+    target: str | None, only: tuple[SectionName, ...], budget: float | None, shown: str | None, as_json: bool
+) -> None:
+    """Try on this machine what prototrt does, in less than five minutes, and say in ten lines what works.
+
+    On a GPU, nets of every family are built, run and compared with Caffe's numbers, and LSTMs are timed beside cuDNN
+    and what the GPU can do at best. Without one, nets are built if TensorRT for RTX is installed, and run on the CPU.
+    Each section runs in a process of its own, which may crash. The results name neither the machine nor its user.
+    """
+    from prototrt.converter.selftest.results import read
+    from prototrt.converter.selftest.selftest import selftest
+
+    if shown is not None:
+        if target is not None or only or budget is not None:
+            raise click.UsageError("--show is for results that are there: leave out the other options")
+        results = read(shown)
+        print_result(results, as_json, lambda results: show_lines(results.markdown(), end=""))
+        return
+    results = selftest(only, budget, lambda name, purpose: tell(f"{name}: {purpose}", err=True))
+    if target is not None:
+        results.save(target)
+    print_result(results, as_json, tell_summary)
+    results.refuse()
 
 
 def print_graphs(

@@ -12,7 +12,7 @@ from prototrt.converter.commandline.options.common import refuse_options_beside
 from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import options
 from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, Moment, OutputFile
-from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, WAY_NAMES, Way
+from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, SECTION_NAMES, WAY_NAMES, Way
 
 if TYPE_CHECKING:
     from prototrt.converter.companions.signing import Trust
@@ -38,6 +38,31 @@ class CallOptions:
             raise click.UsageError("--outputs and --output both name blobs: give one of them")
         return replace(rewriting, outputs=self.shown)
 
+
+selftest_options = options(
+    click.option(
+        "-o", "target", type=OutputFile(".json"), metavar="FILE.json", help="The file for the results."
+    ),
+    click.option(
+        "--only",
+        type=click.Choice(SECTION_NAMES),
+        multiple=True,
+        help="A section to try; by default all that can be tried here. Repeatable.",
+    ),
+    click.option(
+        "--budget",
+        type=click.FloatRange(min=1),
+        metavar="SECONDS",
+        help="The time for all of it; by default 280. What does not fit is not tried.",
+    ),
+    click.option(
+        "--show",
+        "shown",
+        type=InputFile(),
+        metavar="FILE.json",
+        help="Print the tables of results in Markdown.",
+    ),
+)
 
 call_options = options(
     data_options,

@@ -10,6 +10,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError, EngineError
+from prototrt.converter.selftest.nets import Size, lstm_graph
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine, gpu_of
@@ -17,7 +18,6 @@ from prototrt.tests.converter.runtime.support import assert_as_caffe, assert_sam
 from prototrt.tests.digit_strips import steps
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 from prototrt.tests.golden_cases import case_called
-from prototrt.tests.gpu.nets import Size, lstm_graph
 
 
 def stacked(feeds: list[dict[str, Array]]) -> dict[str, Array]:

@@ -9,9 +9,9 @@ import pytest
 
 import prototrt
 from prototrt import Form
+from prototrt.converter.selftest.nets import Size, lstm_graph
 from prototrt.surgery.ir import Graph
 from prototrt.tests.dynamic_lstm import dynamic_graph
-from prototrt.tests.gpu.nets import Size, lstm_graph
 
 pytestmark = pytest.mark.trt
 

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import prototrt
-from prototrt import Form, Precision, TileForm
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.options import Form, Precision, TileForm
 
-SIZES = (256, 512, 1024)
-STEPS = (1, 16, 128)
-STREAMS = (1, 16)
 TILE = """
 layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 64 } } }
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 8 axis: 2 } }
@@ -45,10 +42,6 @@ class Size:
         return self.weight_bytes + blobs * self.itemsize
 
 
-def grid() -> list[Size]:
-    return [Size(hidden, steps, streams) for hidden in SIZES for steps in STEPS for streams in STREAMS]
-
-
 def lstm_prototxt(size: Size) -> str:
     shapes = (
         f"shape {{ dim: {size.steps} dim: {size.streams} dim: {size.hidden} }}"
@@ -71,6 +64,12 @@ def lstm_graph(
     return _rewritten(lstm_prototxt(size), sequence=sequence, precision=precision, tile=tile)
 
 
+def varying_lstm(precision: Precision = "fp32") -> Graph:
+    """D and H are 8; T varies from 1 to 8, N from 1 to 7."""
+    sizes = {"min_shapes": {"x": (1, 1, 8), "cont": (1, 1)}, "max_shapes": {"x": (8, 7, 8), "cont": (8, 7)}}
+    return _rewritten(lstm_prototxt(Size(8, 8, 7)), precision=precision, **sizes)
+
+
 def tile_graph(precision: Precision = "fp32") -> Graph:
     """``h``: a product, tiled."""
     return _rewritten(TILE, precision=precision, tile="keep")
@@ -81,5 +80,5 @@ def _rewritten(text: str, **options: Any) -> Graph:
         path = Path(folder) / "net.prototxt"
         path.write_text(text)
         graph = prototrt.rewrite(prototrt.load(path, random_weights=1), **options)
-        # The file is gone when a plan would be told its digest.
+        # The file is gone when a plan's manifest would state its digest.
         return replace(graph, sources=())

@@ -11,13 +11,12 @@ import prototrt
 from prototrt import Form, Precision
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
-from prototrt.surgery.pipeline import PRECISIONS
+from prototrt.converter.selftest import speed, timing
+from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.selftest.rows import row_of
+from prototrt.converter.selftest.timing import Spread, Stopwatch
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
-from prototrt.tests.gpu import speed, timing
-from prototrt.tests.gpu.nets import Size, grid, lstm_graph
-from prototrt.tests.gpu.rows import tried
-from prototrt.tests.gpu.timing import Spread, Stopwatch
 
 
 class ClockedDevice(FakeDevice):
@@ -58,8 +57,8 @@ def test_floors_of_both_precisions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rivals.floors(size, "fp16") == (0.5, 0.125)
 
 
-def test_grid_and_ways() -> None:
-    assert len(grid()) == 18
+def test_sizes_and_ways() -> None:
+    assert len(set(speed.SIZES)) == 4
     assert [way for way, *_ in speed.ways(Size(256, 1, 1))] == ["step, queued", "step, CUDA graph"]
     assert [way for way, *_ in speed.ways(Size(256, 16, 1))] == [
         "loop",
@@ -111,19 +110,19 @@ def test_timings_on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return prototrt.Session(fake_engine(graph, device), **options)
 
     sizes = [Size(8, 1, 2), Size(8, 4, 2)]
-    rows = [tried(check) for check in speed.timings(session_of, lambda: Stopwatch(device), sizes)]
+    rows = [row_of(check) for check in speed.timings(session_of, lambda: Stopwatch(device), sizes)]
     assert [row.what for row in rows] == [
         f"H 8, T {steps}, N 2, {precision}, {way}"
         for steps, ways in (
             (1, ("step, queued", "step, CUDA graph")),
             (4, ("loop", "unroll, queued", "unroll, CUDA graph")),
         )
-        for precision in PRECISIONS
+        for precision in speed.PRECISIONS
         for way in ways
     ]
     assert {row.verdict for row in rows} == {"ok"}, rows[0]
     assert {row.details[:4] for row in rows} == {("1000.0 us",) * 4}
-    steps = 2 * len(PRECISIONS)
+    steps = 2 * len(speed.PRECISIONS)
     assert {row.details[5:8] for row in rows[:steps]} == {("1000.0 us", "-", "-")}
     assert {row.details[5] for row in rows[steps:]} == {"250.0 us"}
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import prototrt
+from prototrt.converter.selftest.rows import Check, NotHereError
+from prototrt.converter.selftest.sessions import SIZE, Feeds, SessionOf, followed, largest_of, small_lstm
+from prototrt.converter.selftest.timing import torch_with_gpu
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.gpu.rows import Check, NotHereError
-from prototrt.tests.gpu.sessions import SIZE, Feeds, SessionOf, followed, small_lstm, told
-from prototrt.tests.gpu.timing import torch_with_gpu
 
 Way = Callable[[SessionOf, Graph], str]
 _RESULT = (SIZE.steps, SIZE.streams, SIZE.hidden)
@@ -46,7 +46,7 @@ def torch_arrays(session_of: SessionOf, graph: Graph) -> str:
         session.run(there, outputs={"h": target})
         return np.asarray(target.cpu().numpy())
 
-    return told(followed(run, prototrt.Session(graph), 3))
+    return largest_of(followed(run, prototrt.Session(graph), 3))
 
 
 def torch_stream(session_of: SessionOf, graph: Graph) -> str:
@@ -66,7 +66,7 @@ def torch_stream(session_of: SessionOf, graph: Graph) -> str:
         stream.synchronize()
         return np.asarray(copy.cpu().numpy())
 
-    return told(followed(run, prototrt.Session(graph), 4))
+    return largest_of(followed(run, prototrt.Session(graph), 4))
 
 
 def cupy_arrays(session_of: SessionOf, graph: Graph) -> str:
@@ -82,13 +82,13 @@ def cupy_arrays(session_of: SessionOf, graph: Graph) -> str:
         session.run(there, outputs={"h": target})
         return np.asarray(cupy.asnumpy(target))
 
-    return told(followed(run, prototrt.Session(graph), 5))
+    return largest_of(followed(run, prototrt.Session(graph), 5))
 
 
 def pycuda_device(session_of: SessionOf, graph: Graph) -> str:
     _imported("pycuda.autoinit")
     session = session_of(graph, device="pycuda")
-    return told(followed(lambda feeds: session.run(feeds)["h"], prototrt.Session(graph), 6))
+    return largest_of(followed(lambda feeds: session.run(feeds)["h"], prototrt.Session(graph), 6))
 
 
 def pycuda_arrays(session_of: SessionOf, graph: Graph) -> str:
@@ -101,7 +101,7 @@ def pycuda_arrays(session_of: SessionOf, graph: Graph) -> str:
         session.run(there, outputs={"h": target})
         return np.asarray(target.get())
 
-    return told(followed(run, prototrt.Session(graph), 7))
+    return largest_of(followed(run, prototrt.Session(graph), 7))
 
 
 def _torch() -> Any:

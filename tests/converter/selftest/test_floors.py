@@ -1,4 +1,4 @@
-"""What is timed without TensorRT, and what is tried with an engine of PyTorch, on a fake GPU with a fake PyTorch."""
+"""What is timed without TensorRT, on a fake GPU with a fake PyTorch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from prototrt.tests.converter.runtime.support import session_of
-from prototrt.tests.gpu import floors, stand_in, timing
-from prototrt.tests.gpu.rows import tried
-from prototrt.tests.gpu.test_speed import ClockedDevice
-from prototrt.tests.gpu.timing import Stopwatch
+from prototrt.converter.selftest import floors, timing
+from prototrt.converter.selftest.rows import row_of
+from prototrt.converter.selftest.timing import Stopwatch
+from prototrt.tests.converter.selftest.test_speed import ClockedDevice
 
 
 class Tensor:
@@ -84,9 +83,10 @@ def test_floors(monkeypatch: pytest.MonkeyPatch) -> None:
     device: Any = ClockedDevice()
     torch = fake_torch(device)
     monkeypatch.setattr(floors, "torch_with_gpu", lambda: torch)
+    monkeypatch.setattr(timing, "_COPIED_BYTES", 1 << 10)
     launched = SimpleNamespace(tile=lambda *_, stream: device.queue(stream, lambda: None))
     monkeypatch.setattr(floors, "tile_launcher", lambda: launched)
-    rows = {check.what: tried(check) for check in floors.floors(lambda: Stopwatch(device))}
+    rows = {check.what: row_of(check) for check in floors.floors(lambda: Stopwatch(device))}
     assert {row.verdict for row in rows.values()} == {"ok"}, rows
     medians = {what: row.details[1] for what, row in rows.items() if "clocks" not in what}
     # The LSTM's kernel and the copies of its state; a step's replay; a tile.
@@ -100,19 +100,20 @@ def test_floors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_floors_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(floors, "torch_with_gpu", lambda: None)
-    rows = [tried(check) for check in floors.floors(lambda: Stopwatch(ClockedDevice()))]  # type: ignore[arg-type]  # never asked
-    assert {row.verdict for row in rows if "clocks" not in row.what} == {"not tried"}
+    monkeypatch.setattr(timing, "_COPIED_BYTES", 1 << 10)
+    launched = SimpleNamespace(tile=lambda *_, stream: None)
+    monkeypatch.setattr(floors, "tile_launcher", lambda: launched)
+    rows = {check.what: row_of(check) for check in floors.floors(lambda: Stopwatch(ClockedDevice()))}  # type: ignore[arg-type]  # as far as it is asked
+    here = [
+        "clocks before",
+        "a launch of one small kernel",
+        "a copy of 256 MiB within the GPU",
+        "clocks after",
+    ]
+    assert [what for what, row in rows.items() if row.verdict == "ok"] == here
+    assert {row.verdict for what, row in rows.items() if what not in here} == {"not tried"}
 
 
 def test_clocks_without_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda command: None)
     assert timing.clocks() == "nvidia-smi is not here"
-
-
-def test_the_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [tried(check) for check in stand_in.stand_in(session_of)]
-    assert {row.verdict for row in rows} <= {"ok", "not tried"}, rows
-    assert "CUDA graph against plain enqueue, fp32, PyTorch's engine" in [row.what for row in rows]
-    monkeypatch.setattr(stand_in, "torch_with_gpu", lambda: None)
-    rows = [tried(check) for check in stand_in.stand_in()]
-    assert {row.verdict for row in rows} == {"not tried"}

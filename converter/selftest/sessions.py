@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 import prototrt
+from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.selftest.rows import Check
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.gpu.nets import Size, lstm_graph
-from prototrt.tests.gpu.rows import Check
 
 SIZE = Size(hidden=32, steps=1, streams=3)
 CALLS = 6
@@ -43,7 +43,7 @@ def reset(session: prototrt.Session, graph: Graph) -> str:
     worst = followed(plain(session), reference, 0)
     for one in (session, reference):
         one.reset(streams=[0, 2])
-    return told(worst, followed(plain(session), reference, 1))
+    return largest_of(worst, followed(plain(session), reference, 1))
 
 
 def resumed(session: prototrt.Session, graph: Graph) -> str:
@@ -52,7 +52,7 @@ def resumed(session: prototrt.Session, graph: Graph) -> str:
     saved = session.get_state()
     followed(plain(session), going_on_from(reference, graph), 1)
     session.set_state(saved)
-    return told(followed(plain(session), reference, 2))
+    return largest_of(followed(plain(session), reference, 2))
 
 
 def threads(first: prototrt.Session, graph: Graph) -> str:
@@ -61,7 +61,7 @@ def threads(first: prototrt.Session, graph: Graph) -> str:
 
     with ThreadPoolExecutor(2) as pool:
         both = pool.map(conversation, (first, prototrt.Session(first.engine)), (1, 2))
-        return told(*both)
+        return largest_of(*both)
 
 
 def plain(session: prototrt.Session) -> Run:
@@ -83,11 +83,11 @@ def followed(run: Run, reference: prototrt.Session, seed: int) -> float:
             "x": random.random((SIZE.steps, SIZE.streams, SIZE.hidden), np.float32),
             "cont": np.ones((SIZE.steps, SIZE.streams), np.float32),
         }
-        found, wanted = run(feeds), reference.run(feeds)["h"]
-        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
-        worst = max(worst, float(np.abs(found - wanted).max()))
+        result, expected = run(feeds), reference.run(feeds)["h"]
+        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+        worst = max(worst, float(np.abs(result - expected).max()))
     return worst
 
 
-def told(*differences: float) -> str:
+def largest_of(*differences: float) -> str:
     return f"largest difference {max(differences):.1e}"

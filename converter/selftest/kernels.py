@@ -9,10 +9,10 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
+from prototrt.converter.selftest.rows import Check, NotHereError
+from prototrt.converter.selftest.timing import residents
 from prototrt.plugins.tile.kernel import KERNELS
 from prototrt.plugins.tile.launcher import launcher
-from prototrt.tests.gpu.rows import Check, NotHereError
-from prototrt.tests.gpu.timing import residents
 
 _TYPES = {"FLOAT": np.float32, "HALF": np.float16, "INT32": np.int32}
 _SHAPES = (((5, 7, 1), 2, 256), ((3, 5), 0, 4), ((2, 33, 3), 1, 7), ((8,), 0, 1))
@@ -31,15 +31,15 @@ def tiled(kind: str, shape: tuple[int, ...], axis: int, copies: int) -> Callable
         device, launcher = CudaPythonDevice(), tile_launcher()
         stream = device.create_stream()
         array = np.random.default_rng(1).integers(0, 1000, shape).astype(_TYPES[kind])
-        wanted: Any = np.concatenate([array] * copies, axis)
-        inner, found = int(np.prod(shape[axis:])), np.empty_like(wanted)
-        with residents(device, stream, {"x": array, "y": np.zeros_like(wanted)}) as there:
+        expected: Any = np.concatenate([array] * copies, axis)
+        inner, result = int(np.prod(shape[axis:])), np.empty_like(expected)
+        with residents(device, stream, {"x": array, "y": np.zeros_like(expected)}) as there:
             x, y = there["x"].address, there["y"].address
-            launcher.tile(KERNELS[kind], x, inner, copies, wanted.size, y, stream=stream)
-            device.download(found, y, stream)
+            launcher.tile(KERNELS[kind], x, inner, copies, expected.size, y, stream=stream)
+            device.download(result, y, stream)
             device.synchronize(stream)
         device.destroy_stream(stream)
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(result, expected)
         return "the same"
 
     return attempt

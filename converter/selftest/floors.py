@@ -1,4 +1,4 @@
-"""The speed of this GPU without TensorRT: cuDNN's LSTM, a step of a few kernels, and Tile. All of it needs PyTorch."""
+"""The speed of this GPU without TensorRT: launches and copies; and, with PyTorch, cuDNN's LSTM and steps of kernels."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from prototrt.converter.selftest.kernels import tile_launcher
+from prototrt.converter.selftest.nets import Size
+from prototrt.converter.selftest.rows import Check, NotHereError
+from prototrt.converter.selftest.speed import SPREAD, spread_cells
+from prototrt.converter.selftest.timing import (
+    Spread,
+    Stopwatch,
+    clocks,
+    copy_spread,
+    residents,
+    torch_spread,
+    torch_with_gpu,
+    watched,
+)
 from prototrt.plugins.tile.kernel import KERNELS
-from prototrt.tests.gpu.kernels import tile_launcher
-from prototrt.tests.gpu.nets import STEPS, Size
-from prototrt.tests.gpu.rows import Check, NotHereError
-from prototrt.tests.gpu.speed import SPREAD, spread_cells
-from prototrt.tests.gpu.timing import Spread, Stopwatch, clocks, torch_spread, torch_with_gpu, watched
 
 COLUMNS = ("", "", *SPREAD)
 HIDDEN = 256
+STEPS = (1, 16, 128)
 KERNELS_OF_A_STEP = (3, 4, 6)
 _DTYPES = ("float32", "float16")
+_SMALL = 32
+"""Numbers that the smallest kernel copies: what is timed is its launch."""
 _TILED = ((16, 1, 4096), 1, 16)
 """Shape, axis, copies: the results have four megabytes of float32."""
 
@@ -26,6 +40,8 @@ Watch = Callable[[], Stopwatch]
 def floors(watch: Watch) -> Iterator[Check]:
     once = cache(watch)
     yield Check("clocks before", clocks)
+    yield Check("a launch of one small kernel", lambda: spread_cells(_launch(once())))
+    yield Check("a copy of 256 MiB within the GPU", lambda: spread_cells(copy_spread(once())))
     for steps in STEPS:
         for dtype in _DTYPES:
             for graphed in (False, True):
@@ -47,6 +63,13 @@ def _timed(watch: Watch, measure: Callable[[Any, Stopwatch], Spread]) -> Callabl
         return spread_cells(measure(torch, watch()))
 
     return attempt
+
+
+def _launch(watch: Stopwatch) -> Spread:
+    x, launcher = np.zeros(_SMALL, np.float32), tile_launcher()
+    with residents(watch.device, watch.stream, {"x": x, "y": x}) as arrays:
+        places = (arrays["x"].address, _SMALL, 1, _SMALL, arrays["y"].address)
+        return watch.spread(lambda: launcher.tile(KERNELS["FLOAT"], *places, stream=watch.stream))
 
 
 def _cudnn(size: Size, dtype: str, graphed: bool) -> Callable[[Any, Stopwatch], Spread]:

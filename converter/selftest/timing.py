@@ -17,9 +17,10 @@ import numpy as np
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
+from prototrt.converter.selftest.nets import Size
+from prototrt.converter.selftest.privacy import anonymous
+from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.gpu.nets import Size
-from prototrt.tests.gpu.sessions import SessionOf
 
 WARM_UP, REPEATS = 10, 100
 _COPIED_BYTES = 1 << 28
@@ -145,15 +146,19 @@ def torch_with_gpu() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
-def peak_bytes_per_second(watch: Stopwatch) -> float:
-    """What a copy within the GPU reads and writes."""
+def copy_spread(watch: Stopwatch) -> Spread:
+    """A large copy within the GPU."""
     memory, stream = Memory(watch.device), watch.stream
     try:
         one, other = memory.allocate(_COPIED_BYTES), memory.allocate(_COPIED_BYTES)
-        seconds = watch.seconds(lambda: watch.device.copy(one, other, _COPIED_BYTES, stream))
+        return watch.spread(lambda: watch.device.copy(one, other, _COPIED_BYTES, stream))
     finally:
         memory.close(stream)
-    return 2 * _COPIED_BYTES / seconds
+
+
+def peak_bytes_per_second(watch: Stopwatch) -> float:
+    """What a copy within the GPU reads and writes."""
+    return 2 * _COPIED_BYTES / copy_spread(watch).median
 
 
 def peak_multiply_adds_per_second(watch: Stopwatch, dtype: str) -> float | None:
@@ -175,12 +180,14 @@ def clocks() -> str:
     query = "clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw"
     options = [f"--query-gpu={query}", "--format=csv,noheader"]
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             [command, *options], capture_output=True, text=True, check=False, timeout=_CLOCKS_WITHIN
         )
     except subprocess.TimeoutExpired:
         return f"nvidia-smi did not answer within {_CLOCKS_WITHIN} s"
-    return f"{query}: {'; '.join(told.stdout.splitlines())}" if told.returncode == 0 else told.stderr.strip()
+    if answer.returncode:
+        return anonymous(answer.stderr.strip())
+    return f"{query}: {'; '.join(answer.stdout.splitlines())}"
 
 
 def _sizes(shape: tuple[int | str, ...]) -> tuple[int, ...]:

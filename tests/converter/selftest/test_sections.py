@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,21 +14,27 @@ import pytest
 import prototrt
 from prototrt import Precision
 from prototrt.converter.runtime import sources
+from prototrt.converter.selftest import engines, goldens, libraries, sessions
+from prototrt.converter.selftest.nets import tile_graph
+from prototrt.converter.selftest.rows import Check, Row, row_of
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.passes.precision import precision_of
-from prototrt.surgery.pipeline import PRECISIONS
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
-from prototrt.tests.digit_strips import DIGITS, digits
-from prototrt.tests.gpu import engines, goldens, libraries, sessions, speed
-from prototrt.tests.gpu.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
-from prototrt.tests.gpu.nets import tile_graph
-from prototrt.tests.gpu.rows import Check, Row, tried
+from prototrt.tests.converter.selftest.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
 
+TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 Making = Callable[[sessions.SessionOf], Iterator[Check]]
+
+
+@pytest.fixture(scope="module")
+def unpacked_goldens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("goldens")
+    goldens.unpack(folder)
+    return folder
 
 
 def built_session(graph: Graph, **options: Any) -> prototrt.Session:
@@ -37,25 +44,17 @@ def built_session(graph: Graph, **options: Any) -> prototrt.Session:
 
 
 def verdicts(checks: Iterator[Check]) -> dict[str, str]:
-    rows = [tried(check) for check in checks]
+    rows = [row_of(check) for check in checks]
     assert len({row.what for row in rows}) == len(rows)
     return {row.what: row.verdict for row in rows}
 
 
-def test_goldens() -> None:
-    found = verdicts(goldens.goldens(session_of))
-    assert set(found.values()) == {"ok"}
-    assert {"golden lstm_carry, loop, fp32", "golden lstm_carry, unroll, fp16"} < set(found)
-    assert "golden lstm_stream_t1, step, fp16" in found
-
-
-@pytest.mark.slow
-def test_sample() -> None:
-    assert list(verdicts(goldens.sample(session_of)).items()) == [
-        (f"sample, {way}, {precision}", "ok")
-        for precision in PRECISIONS
-        for way in ("loop", "unroll", "step by step")
-    ]
+def test_goldens(unpacked_goldens: Path) -> None:
+    rows = verdicts(goldens.goldens(unpacked_goldens, session_of))
+    assert set(rows.values()) == {"ok"}
+    assert {"lstm_carry, loop, fp32", "lstm_carry, fp16", "lstm_stream_t1, step, fp32", "absval, fp32"} < set(
+        rows
+    )
 
 
 @pytest.mark.trt
@@ -66,7 +65,7 @@ def test_engines_and_sessions(section: Making) -> None:
     assert set(found.values()) == {"ok"}
 
 
-def test_a_wrong_engine_is_found() -> None:
+def test_a_wrong_engine_is_found(unpacked_goldens: Path) -> None:
     class Forgetful(prototrt.Session):
         def run(self, feeds: Any, outputs: Any = None) -> dict[str, Any]:
             self.reset()
@@ -75,10 +74,10 @@ def test_a_wrong_engine_is_found() -> None:
     def forgetful(graph: Graph, **options: Any) -> prototrt.Session:
         return Forgetful(session_of(graph).engine, **options)
 
-    found = verdicts(goldens.goldens(forgetful))
-    assert found["golden lstm_carry, loop, fp32"] == "WRONG"
-    assert found["golden lstm_carry, loop, fp16"] == "WRONG"
-    assert found["golden lstm_t1, loop, fp32"] == "ok"
+    found = verdicts(goldens.goldens(unpacked_goldens, forgetful))
+    assert found["lstm_carry, loop, fp32"] == "WRONG"
+    assert found["lstm_carry, fp16"] == "WRONG"
+    assert found["lstm_static, loop, fp32"] == "ok"
     assert set(verdicts(engines.profiles(forgetful)).values()) == {"WRONG"}
 
 
@@ -96,7 +95,7 @@ def test_graphs_that_are_never_captured_are_found() -> None:
     def queued(graph: Graph, **options: Any) -> prototrt.Session:
         return session_of(graph, **{**options, "graphs": False})
 
-    (first, *_) = [tried(check) for check in engines.replays(queued)]
+    (first, *_) = [row_of(check) for check in engines.replays(queued)]
     assert (first.verdict, first.details) == ("WRONG", ("0 graphs were captured, expected 2",))
 
 
@@ -105,7 +104,7 @@ def test_libraries_that_are_not_here(name: str, monkeypatch: pytest.MonkeyPatch)
     for module in ("torch", "cupy", "pycuda", "pycuda.autoinit", "pycuda.gpuarray"):
         monkeypatch.setitem(sys.modules, module, None)
     rows = [
-        tried(check) for section in (libraries.libraries, libraries.pycuda) for check in section(session_of)
+        row_of(check) for section in (libraries.libraries, libraries.pycuda) for check in section(session_of)
     ]
     assert [row.what.removeprefix("session, ") for row in rows] == [
         "arrays of PyTorch",
@@ -133,7 +132,7 @@ def test_libraries_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
         return prototrt.Session(fake_engine(graph, device), **options)
 
     for section in (libraries.libraries, libraries.pycuda):
-        rows = [tried(check) for check in section(session)]
+        rows = [row_of(check) for check in section(session)]
         assert {row.verdict for row in rows} == {"ok"}, rows
 
 
@@ -164,33 +163,40 @@ def found_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[Graph], FakeDevic
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_verification(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
-    found_device(digits("deploy.prototxt", precision=precision))
-    row = tried(Check("verify", goldens.verified(precision)))
+def test_verification(
+    precision: Precision, found_device: Callable[[Graph], FakeDevice], unpacked_goldens: Path
+) -> None:
+    net = unpacked_goldens / "lstm_carry"
+    model = prototrt.load(net / "model.prototxt", net / "model.caffemodel")
+    found_device(prototrt.rewrite(model, precision=precision))
+    row = row_of(Check("verify", goldens.verified(unpacked_goldens, precision)))
     assert row.verdict == "ok", row
     assert row.details[0].startswith("PASS: 2 ways agree ")
 
 
 @pytest.mark.trt
-def test_a_verification_that_fails(found_device: Callable[[Graph], FakeDevice]) -> None:
-    other = prototrt.load(DIGITS / "deploy.prototxt", random_weights=1)
-    found_device(prototrt.rewrite(other))
-    row = tried(Check("verify", goldens.verified("fp32")))
+def test_a_verification_that_fails(
+    found_device: Callable[[Graph], FakeDevice], unpacked_goldens: Path
+) -> None:
+    found_device(
+        prototrt.rewrite(prototrt.load(unpacked_goldens / "lstm_carry/model.prototxt", random_weights=1))
+    )
+    row = row_of(Check("verify", goldens.verified(unpacked_goldens, "fp32")))
     assert row.verdict == "WRONG"
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", goldens.PRECISIONS)
 def test_backends(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
     found_device(engines.lstm(precision))
-    assert tried(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
+    assert row_of(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
 
 
 def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     monkeypatch.setitem(sys.modules, "tensorrt_rtx", None)
-    rows = [tried(check) for section in (engines.backends, engines.plugins) for check in section()]
-    assert [row.verdict for row in rows] == ["not tried"] * 4 * len(PRECISIONS)
+    rows = [row_of(check) for section in (engines.backends, engines.plugins) for check in section()]
+    assert [row.verdict for row in rows] == ["not tried"] * 4 * len(goldens.PRECISIONS)
     assert rows[0] == Row(
         "TensorRT for RTX runs an LSTM, fp32",
         "not tried",
@@ -198,12 +204,12 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", goldens.PRECISIONS)
 def test_there_are_tiles_to_be_plugins(precision: Precision) -> None:
     """In float16, a Tile after a product is also in float16; the Tile of cont never is."""
     tile, lstm = tile_graph(precision), engines.lstm(precision, tile="keep")
     (node,) = [node for node in tile.nodes if isinstance(node.op, Tile)]
-    assert node.outputs[0].dtype.value == speed._TORCH[precision]
+    assert node.outputs[0].dtype.value == TORCH[precision]
     (delta,) = [node for node in lstm.nodes if isinstance(node.op, Tile)]
     assert delta.outputs[0].dtype.value == "float32"
     assert precision_of(lstm) == precision

@@ -8,29 +8,32 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import prototrt
-from prototrt import BackendName, Precision, TileForm
 from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.converter.machines.gpu_support import BACKEND_NAMES
+from prototrt.converter.options import BackendName
+from prototrt.converter.selftest.goldens import PRECISIONS, largest, near
+from prototrt.converter.selftest.nets import Size, lstm_graph, tile_graph, varying_lstm
+from prototrt.converter.selftest.rows import Check, NotHereError
+from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
-from prototrt.surgery.pipeline import PRECISIONS
-from prototrt.tests.dynamic_lstm import dynamic_graph, feeds_of
-from prototrt.tests.gpu.goldens import near, told
-from prototrt.tests.gpu.nets import Size, lstm_graph, tile_graph
-from prototrt.tests.gpu.rows import Check, NotHereError
-from prototrt.tests.gpu.sessions import SessionOf
+from prototrt.surgery.options import Precision, TileForm
 
-_NAMES: dict[BackendName, str] = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 _SIZE = Size(hidden=64, steps=1, streams=4)
 CALLS = 8
 """Enough for the ordinary run, both captures, and replays of each."""
 
 
+def engine_session(graph: Graph, **options: object) -> prototrt.Session:
+    return prototrt.Session(graph, on="engine", **options)  # type: ignore[arg-type]  # they are Session's
+
+
 def backends() -> Iterator[Check]:
-    """Which TensorRT runs its own plans on this architecture, at either precision."""
-    for name in _NAMES:
+    """Which TensorRT runs its own plans on this architecture, in each precision."""
+    for name, title in BACKEND_NAMES.items():
         for precision in PRECISIONS:
-            what = f"{_NAMES[name]} runs an LSTM, {precision}"
-            yield Check(what, built_by(name, precision), is_told_whole=True)
+            attempt = built_by(name, precision)
+            yield Check(f"{title} runs an LSTM, {precision}", attempt, keeps_whole_error=True)
 
 
 def built_by(name: BackendName, precision: Precision) -> Callable[[], str]:
@@ -50,6 +53,11 @@ def importable(name: BackendName) -> BackendName:
     return name
 
 
+def build_size(graph: Graph) -> str:
+    """Build a net with TensorRT for RTX, which needs no GPU."""
+    return f"{len(prototrt.build(graph, backend=importable('rtx')).plan)} bytes"
+
+
 def profiles(session_of: SessionOf) -> Iterator[Check]:
     """Calls of other sizes, within the profile of one engine."""
     for precision in PRECISIONS:
@@ -58,16 +66,20 @@ def profiles(session_of: SessionOf) -> Iterator[Check]:
 
 def varied(session_of: SessionOf, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
-        session, reference = session_of(dynamic_graph(precision)), prototrt.Session(dynamic_graph(precision))
-        worst = []
-        for streams in (3, 7, 1):
-            for length in (3, 1, 8, 2):
-                feeds = feeds_of(length, streams, seed=10 * streams + length)
-                found, wanted = session.run(feeds)["h"], reference.run(feeds)["h"]
-                worst.append(near(found, wanted, precision, f"h of {length} steps, {streams} streams"))
-            session.reset()
-            reference.reset()
-        return told(*worst)
+        graph, random, worst = varying_lstm(precision), np.random.default_rng(1), []
+        with session_of(graph) as session:
+            reference = prototrt.Session(graph)
+            for streams in (3, 7, 1):
+                for steps in (3, 1, 8, 2):
+                    feeds = {
+                        "x": random.standard_normal((steps, streams, 8), np.float32),
+                        "cont": random.integers(0, 2, (steps, streams)).astype(np.float32),
+                    }
+                    result, expected = session.run(feeds)["h"], reference.run(feeds)["h"]
+                    worst.append(near(result, expected, precision, f"h of {steps} steps, {streams} streams"))
+                session.reset()
+                reference.reset()
+        return largest(*worst)
 
     return attempt
 
@@ -84,7 +96,7 @@ def replayed(session_of: SessionOf, precision: Precision) -> Callable[[], str]:
         with session_of(graph) as with_graphs, session_of(graph, graphs=False) as without:
             for feeds in calls():
                 np.testing.assert_array_equal(with_graphs.run(feeds)["h"], without.run(feeds)["h"])
-            launcher = with_graphs._runner._launcher  # type: ignore[attr-defined]  # nothing else tells
+            launcher = with_graphs._runner._launcher  # type: ignore[attr-defined]  # nothing public counts graphs
             assert len(launcher._graphs) == 2, f"{len(launcher._graphs)} graphs were captured, expected 2"
         return "the same, bit by bit"
 
@@ -124,8 +136,8 @@ def calls() -> Iterator[dict[str, Array]]:
 def followed(session: prototrt.Session, graph: Graph, precision: Precision) -> str:
     """Some calls of an engine beside the primitives, each with its own state."""
     with session:
-        reference = prototrt.Session(graph)
-        worst = [
-            near(session.run(feeds)["h"], reference.run(feeds)["h"], precision, "h") for feeds in calls()
-        ]
-    return told(*worst)
+        reference, worst = prototrt.Session(graph), []
+        for arrays in calls():
+            feeds = {value.name: arrays[value.name] for value in graph.inputs if value.name in arrays}
+            worst.append(near(session.run(feeds)["h"], reference.run(feeds)["h"], precision, "h"))
+        return largest(*worst)

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
-from prototrt import Form, Precision
-from prototrt.surgery.pipeline import PRECISIONS
-from prototrt.tests.gpu.nets import Size, grid, lstm_graph
-from prototrt.tests.gpu.rows import Check
-from prototrt.tests.gpu.sessions import SessionOf
-from prototrt.tests.gpu.timing import (
+from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.selftest.rows import Check
+from prototrt.converter.selftest.sessions import SessionOf
+from prototrt.converter.selftest.timing import (
     Spread,
     Stopwatch,
     engine_spread,
@@ -19,13 +17,16 @@ from prototrt.tests.gpu.timing import (
     peak_multiply_adds_per_second,
     torch_seconds,
 )
+from prototrt.surgery.options import Form, Precision
 
 SPREAD = ("shortest", "median", "99 %", "in a row", "wall")
 COLUMNS = ("LSTM", "", *SPREAD, "per step", "cuDNN's call", "ours / cuDNN", "bytes' floor", "flops' floor")
+SIZES = (Size(256, 1, 1), Size(1024, 1, 1), Size(256, 16, 1), Size(1024, 128, 16))
+PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16")
 UNROLL_AT_MOST = 16
 """Steps: building more takes minutes."""
-_TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-_ITEM = {"fp32": 4, "fp16": 2, "bf16": 2}
+_TORCH = {"fp32": "float32", "fp16": "float16"}
+_ITEM = {"fp32": 4, "fp16": 2}
 
 
 class Rivals:
@@ -45,11 +46,11 @@ class Rivals:
 
 
 def timings(
-    session_of: SessionOf, watch: Callable[[], Stopwatch], sizes: Iterable[Size] | None = None
+    session_of: SessionOf, watch: Callable[[], Stopwatch], sizes: Iterable[Size] = SIZES
 ) -> Iterator[Check]:
     """Every size, precision and way. ``watch`` is asked when the first is timed."""
     rivals = cache(lambda: Rivals(watch()))
-    for size in grid() if sizes is None else sizes:
+    for size in sizes:
         for precision in PRECISIONS:
             for way, sequence, graphs in ways(size):
                 what = f"H {size.hidden}, T {size.steps}, N {size.streams}, {precision}, {way}"

@@ -14,15 +14,18 @@ import pytest
 import prototrt
 from prototrt import Form
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.dlpack import tensor_in
+from prototrt.converter.selftest import engines, libraries, sessions
+from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.selftest.rows import row_of
+from prototrt.converter.selftest.sessions import CALLS, followed, going_on_from, plain, small_lstm
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import gpu_of
+from prototrt.tests.converter.selftest.torch_engine import KNOWN, ops_of, torch_engine
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 from prototrt.tests.golden_cases import Case, check, recurrent_runs
-from prototrt.tests.gpu.nets import Size, lstm_graph
-from prototrt.tests.gpu.sessions import CALLS, followed, going_on_from, plain, small_lstm
-from prototrt.tests.gpu.torch_engine import KNOWN, ops_of, torch_engine
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
 STREAM = 77
@@ -166,3 +169,17 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert worst.keys() == {1, 2}
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_without_tensorrt() -> None:
+    """The adapter for cuda-python, CUDA graphs, DLPack, streams, freeing and threads, with an engine of PyTorch."""
+    if not torch.cuda.is_available():
+        pytest.skip("there is no PyTorch that sees a GPU")
+
+    def on_gpu(graph: Graph, **options: Any) -> prototrt.Session:
+        return prototrt.Session(torch_engine(graph, CudaPythonDevice()), **options)
+
+    sections = (sessions.sessions, libraries.libraries, engines.replays, engines.profiles)
+    rows = [row_of(check) for section in sections for check in section(on_gpu)]
+    assert {row.verdict for row in rows} <= {"ok", "not tried"}, rows

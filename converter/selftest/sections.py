@@ -1,0 +1,150 @@
+"""What is tried, in sections: each has a table, a process of its own, and a share of the time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import prototrt
+from prototrt.converter.machines.doctor import Ability, diagnose
+from prototrt.converter.options import SectionName, Way
+from prototrt.converter.processes import end_with
+from prototrt.converter.selftest import engines, floors, goldens, kernels, libraries, sessions, speed
+from prototrt.converter.selftest.engines import engine_session
+from prototrt.converter.selftest.isolation import serve
+from prototrt.converter.selftest.rows import Check, NotHereError
+from prototrt.converter.selftest.sessions import SessionOf
+from prototrt.converter.selftest.timing import Stopwatch, clocks
+from prototrt.surgery.ir import Graph
+
+GPU = "GPU"
+"""Begins the names of the rows about GPUs in the section ``machine``."""
+CHECK = ("check", "verdict", "")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Checks that share a process and a table. ``checks`` gets the folder of goldens."""
+
+    purpose: str
+    checks: Callable[[Path], Iterator[Check]]
+    columns: Sequence[str] = CHECK
+    needs: Literal["engine", "GPU", "nothing"] = "engine"
+
+
+def _stopwatch() -> Stopwatch:
+    from prototrt.converter.runtime.cuda_python import CudaPythonDevice
+
+    return Stopwatch(CudaPythonDevice())
+
+
+def _on(way: Way) -> SessionOf:
+    def session_of(graph: Graph, **options: Any) -> prototrt.Session:
+        return prototrt.Session(graph, on=way, **options)
+
+    return session_of
+
+
+def machine() -> Iterator[Check]:
+    """Versions, GPUs, clocks, and what ``doctor`` says; none of it names the machine or its user."""
+    diagnosis = diagnose()
+    facts = {"python": diagnosis.python, "driver": diagnosis.driver, **diagnosis.packages}
+    if diagnosis.gpus:
+        facts["clocks"] = clocks()
+    for number, gpu in enumerate(diagnosis.gpus):
+        facts[f"{GPU} {number}"] = f"{gpu.name}, compute capability {gpu.capability}, {gpu.memory >> 20} MiB"
+    for name, fact in facts.items():
+        yield Check(name, lambda fact=fact: _present(fact))  # type: ignore[misc]  # mypy does not infer it
+    for ability in diagnosis.abilities:
+        yield Check(ability.what, lambda ability=ability: _possible(ability))  # type: ignore[misc]  # as above
+
+
+def _present(fact: str | None) -> str:
+    if fact is None:
+        raise NotHereError("not installed")
+    return fact
+
+
+def _possible(ability: Ability) -> str:
+    if ability.verdict != "yes":
+        raise NotHereError(str(ability.reason))
+    return "yes"
+
+
+def _in_onnxruntime(folder: Path) -> Iterator[Check]:
+    for check in goldens.once(folder, _on("onnx")):
+        yield Check(check.what, lambda check=check: _if_installed(check))  # type: ignore[misc]  # mypy does not infer it
+
+
+def _if_installed(check: Check) -> str | tuple[str, ...]:
+    for name in ("onnx", "onnxruntime"):
+        if find_spec(name) is None:
+            raise NotHereError(f"{name} is not installed")
+    return check.attempt()
+
+
+SECTIONS: dict[SectionName, Section] = {
+    "machine": Section("look at what is installed, and what it can do", lambda _: machine(), needs="nothing"),
+    "backends": Section(
+        "build an LSTM with each TensorRT that is installed, and run it", lambda _: engines.backends()
+    ),
+    "goldens": Section(
+        "run nets of every family as engines, and compare with Caffe's numbers",
+        lambda folder: goldens.goldens(folder, engine_session),
+    ),
+    "speed": Section(
+        "time LSTM engines beside cuDNN and what the GPU can do at best",
+        lambda _: speed.timings(engine_session, _stopwatch),
+        speed.COLUMNS,
+    ),
+    "floors": Section(
+        "time launches, copies, and LSTMs of cuDNN if PyTorch is installed",
+        lambda _: floors.floors(_stopwatch),
+        floors.COLUMNS,
+        "GPU",
+    ),
+    "replays": Section(
+        "replay steps from CUDA graphs, and compare bit by bit", lambda _: engines.replays(engine_session)
+    ),
+    "sessions": Section(
+        "reset, save and restore state; use threads", lambda _: sessions.sessions(engine_session)
+    ),
+    "profiles": Section("call one engine with other sizes", lambda _: engines.profiles(engine_session)),
+    "libraries": Section(
+        "share arrays and streams with PyTorch and CuPy", lambda _: libraries.libraries(engine_session)
+    ),
+    "kernels": Section("run the Tile kernel by itself", lambda _: kernels.kernels(), needs="GPU"),
+    "verify": Section("run prototrt.verify on engines", goldens.verification),
+    "plugins": Section("run the Tile plugin in engines", lambda _: engines.plugins()),
+    "pycuda": Section("share arrays with PyCUDA", lambda _: libraries.pycuda(engine_session)),
+    "builds": Section(
+        "build an engine of every net with TensorRT for RTX",
+        lambda folder: goldens.builds(folder, engines.build_size),
+        needs="nothing",
+    ),
+    "reference": Section(
+        "compute every net with NumPy, and compare with Caffe's numbers",
+        lambda folder: goldens.once(folder, _on("reference")),
+        needs="nothing",
+    ),
+    "onnxruntime": Section(
+        "run every net as an ONNX model, and compare with Caffe's numbers", _in_onnxruntime, needs="nothing"
+    ),
+}
+
+
+def command_of(name: SectionName, folder: Path) -> list[str]:
+    """What serves the checks of a section behind a number of them, which is its last argument."""
+    code = f"import sys; from {__name__} import main; main(*sys.argv[1:])"
+    return [sys.executable, "-c", code, str(os.getpid()), name, str(folder)]
+
+
+def main(parent: str, name: SectionName, folder: str, skip: str) -> None:
+    """Serve the checks of a section."""
+    end_with(int(parent))
+    serve(SECTIONS[name].checks(Path(folder)), int(skip))
