@@ -25,14 +25,14 @@ PATIENCE = 60.0
 _SHARE = 0.5
 """Of the time that is left, which a section may take: none uses up the time of all later ones."""
 
-Listener: TypeAlias = Callable[[str, str], object]
-"""Hears which section begins, and what it is for."""
+Listener: TypeAlias = Callable[[str], object]
+"""Hears which section begins, and what it is for; or why it is not tried."""
 
 
 def selftest(
     only: Sequence[SectionName] = (),
     budget: float | None = None,
-    begun: Listener = lambda section, purpose: None,
+    begun: Listener = lambda line: None,
 ) -> SelfTest:
     """Try the sections, those that are named or all. The machine is always looked at."""
     for each in only:
@@ -47,8 +47,9 @@ def selftest(
         unpack(folder)
         for section in SECTION_NAMES:
             if section in only or not only or section == "machine":
-                begun(section, SECTIONS[section].purpose)
-                reason = _obstacle(section, results)
+                purpose, reason = SECTIONS[section].purpose, _obstacle(section, results)
+                would = f"not tried, {reason}; it would " if reason else ""
+                begun(f"{section}: {would}{purpose}")
                 results[section] = _result(section, folder, start + seconds, reason)
     return SelfTest(__version__, tuple(results.values()), time.monotonic() - start)
 

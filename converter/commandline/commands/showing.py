@@ -193,7 +193,7 @@ def selftest(
         results = read(shown)
         print_result(results, as_json, lambda results: show_lines(results.markdown(), end=""))
         return
-    results = selftest(only, budget, lambda name, purpose: tell(f"{name}: {purpose}", err=True))
+    results = selftest(only, budget, lambda line: tell(line, err=True))
     if target is not None:
         results.save(target)
     print_result(results, as_json, tell_summary)

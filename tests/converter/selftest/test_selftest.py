@@ -281,7 +281,7 @@ def test_the_command(folder: Path, sections_of: Callable[[Rows], list[str]]) -> 
     assert result.exit_code == 5
     assert result.stderr == (
         "machine: look at what is installed, and what it can do\n"
-        "speed: time LSTM engines beside cuDNN and what the GPU can do at best\n"
+        "speed: not tried, there is no GPU; it would time LSTM engines beside cuDNN and what the GPU can do at best\n"
         "builds: build an engine of every net with TensorRT for RTX\n"
         "error: builds: lstm: FAILED, too large\n"
         "  fix: send the developers the file of results that prototrt selftest writes\n"
