@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.errors import EngineError
@@ -58,10 +58,11 @@ class Engine:
     def context(self) -> Context:
         """Something to run the engine with; each has its own working memory."""
         config = () if self._config is None else (self._config,)
-        context = self._engine.create_execution_context(*config)
+        with self.kernels.lock:
+            context = self._engine.create_execution_context(*config)
         if context is None:
             raise EngineError("TensorRT made no execution context", because=self._log_text())
-        return Context(context, self._log_text, self.backend.trt, self._profiles)
+        return Context(context, self._log_text, self.backend.trt, self._profiles, self.kernels.lock)
 
     def _runtime_config(self) -> Any:
         """How TensorRT for RTX runs; None for what is not known."""
@@ -107,13 +108,22 @@ def _fits(shape: Shape, profile: Profile) -> bool:
 
 
 class Context:
-    """An ``IExecutionContext``; what it refuses is an ``EngineError``."""
+    """An ``IExecutionContext``; what it refuses is an ``EngineError``.
+
+    TensorRT may compile where shapes are set, and in the run after that: ``compiling`` is held then.
+    """
 
     def __init__(
-        self, context: Any, log_text: Any, trt: Any, profiles: Sequence[Mapping[str, Profile]]
+        self,
+        context: Any,
+        log_text: Any,
+        trt: Any,
+        profiles: Sequence[Mapping[str, Profile]],
+        compiling: AbstractContextManager[object],
     ) -> None:
         self._context, self._log_text, self._trt = context, log_text, trt
         self._profiles, self._profile = profiles, 0
+        self._compiling, self._is_compiled = compiling, False
 
     def choose_profile(self, shapes: Mapping[str, Shape], stream: int) -> bool:
         """Take the first profile that these shapes fit. True if it is another one: then no shape is set any more."""
@@ -141,7 +151,10 @@ class Context:
         return True
 
     def set_shape(self, name: str, shape: tuple[int, ...]) -> None:
-        if not self._context.set_input_shape(name, shape):
+        self._is_compiled = False
+        with self._compiling:
+            is_set = self._context.set_input_shape(name, shape)
+        if not is_set:
             raise EngineError(f'TensorRT refuses the shape {shape} of "{name}"', because=self._log_text())
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -157,8 +170,11 @@ class Context:
 
     def enqueue(self, stream: int) -> None:
         """Queue one run on the stream."""
-        if not self._context.execute_async_v3(stream):
+        with nullcontext() if self._is_compiled else self._compiling:
+            is_queued = self._context.execute_async_v3(stream)
+        if not is_queued:
             raise EngineError("TensorRT did not run the engine", because=self._log_text())
+        self._is_compiled = True
 
     @property
     def tells_capture(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from prototrt.caffe_proto.common.errors import ConversionError, EngineError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_CACHE, open_regular, refuse_size
 from prototrt.caffe_proto.common.permissions import foreign_owner, who_may_change
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -28,9 +28,12 @@ def cache_beside(plan: str | os.PathLike[str], sha256: str) -> str:
 class KernelCache:
     """A file with kernels.
 
-    Without ``path``, or if TensorRT keeps no kernels, there is nothing to do. The file only saves time: if
-    it cannot be used, the log says why, and the kernels are compiled. Kernels are programs that nobody signed: a file
+    Without ``path`` they are kept for the contexts of one engine. The file only saves time: if it cannot be used,
+    the log says why, and the kernels are compiled. Kernels are programs that nobody signed: a file
     that ``is_private`` is refused with ``EngineError`` if another user could have written it.
+
+    Sessions of one engine run in several threads: ``lock`` is held while TensorRT may compile and while kernels are
+    written.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, *, is_private: bool = False) -> None:
@@ -38,14 +41,14 @@ class KernelCache:
         self._is_private = is_private
         self._cache: Any = None
         self._stored = b""
-        self._lock = Lock()  # sessions of one engine may end in several threads
+        self.lock = Lock()
 
     def attach(self, config: Any) -> None:
         """Let contexts made with this ``IRuntimeConfig`` take kernels from the file, and add to them."""
-        if self._path is None or not hasattr(config, "create_runtime_cache"):
+        if not hasattr(config, "create_runtime_cache"):
             return
         self._cache = config.create_runtime_cache()
-        stored = self._read(self._path)
+        stored = b"" if self._path is None else self._read(self._path)
         if stored and self._cache.deserialize(stored):
             self._stored = stored
         elif stored:
@@ -55,23 +58,27 @@ class KernelCache:
         config.set_runtime_cache(self._cache)
 
     def save(self) -> None:
-        """Write the file if it lacks any kernels."""
-        if self._cache is not None:
-            with self._lock:
-                self._write()
-
-    def _write(self) -> None:
-        kernels = bytes(memoryview(self._cache.serialize()))
-        if not kernels or kernels == self._stored:
+        """Write the file if it lacks any kernels. Whatever fails is in the log: the call before it has succeeded."""
+        if self._cache is None or self._path is None:
             return
         try:
-            with atomic_write(str(self._path)) as stream:
-                if self._is_private and os.name == "posix":
-                    os.fchmod(stream.fileno(), 0o600)
-                stream.write(kernels)
-        except ConversionError as error:
+            with self.lock:
+                self._write()
+        except Exception as error:
             log.info("kernels are not kept: %s", error)
-        self._stored = kernels
+
+    def _write(self) -> None:
+        serialized = self._cache.serialize()
+        if serialized is None:
+            raise EngineError("TensorRT did not serialize them")
+        kernels = bytes(memoryview(serialized))
+        if not kernels or kernels == self._stored:
+            return
+        self._stored = kernels  # what cannot be written once is not tried after each call
+        with atomic_write(str(self._path)) as stream:
+            if self._is_private and os.name == "posix":
+                os.fchmod(stream.fileno(), 0o600)
+            stream.write(kernels)
 
     def _read(self, path: Path) -> bytes:
         try:

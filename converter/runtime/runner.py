@@ -98,13 +98,18 @@ class EngineRunner:
 
     def close(self) -> None:
         if self._free.alive:
-            self._engine.kernels.save()
             try:
-                self._free()
+                self._engine.kernels.save()
             finally:
-                with self._device.current():
-                    # TensorRT has its own memory on the GPU, for the context and for the engine.
-                    del self._calls, self._launcher, self._context, self._engine
+                self._release()
+
+    def _release(self) -> None:
+        try:
+            self._free()
+        finally:
+            with self._device.current():
+                # TensorRT has its own memory on the GPU, for the context and for the engine.
+                del self._calls, self._launcher, self._context, self._engine
 
     def _active(self) -> AbstractContextManager[None]:
         """Within the block this is the GPU of the thread. Raises ``ValueError`` once the session is closed."""
@@ -137,7 +142,7 @@ class EngineRunner:
         self._states.swap(call.output_shapes, call.steps.length)
         for route in call.output_routes:
             route.finish()
-        if not self._has_run and call.waits:
+        if not self._has_run:
             self._has_run = True
             self._engine.kernels.save()
         return dict(call.results)

@@ -6,9 +6,12 @@ import hashlib
 import logging
 import os
 import stat
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -16,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import prototrt
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.kernel_cache import cache_beside
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
-from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine
+from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import FakeRuntimeCache, contexts_of, fake_engine
 from prototrt.tests.converter.runtime.support import written_plan
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
@@ -84,8 +87,7 @@ def test_kernels_beside_a_plan_are_left_alone_if_it_must_be_signed(
     with prototrt.Session(signed, trust=True, device=device) as trusting:
         assert "planted" in str(kernels_of(trusting))
     with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device) as demanding:
-        config: Any = contexts_of(demanding.engine)[0].config
-        assert config.cache is None
+        assert kernels_of(demanding) == set()
     mine = tmp_path / "mine"
     with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device, runtime_cache=mine) as own:
         own.run(continuing(2, 3, 0))
@@ -134,7 +136,6 @@ def test_kernels_are_specialized_at_once() -> None:
     with prototrt.Session(fake_engine(dynamic_graph())) as first:
         config: Any = contexts_of(first.engine)[0].config
         assert config.dynamic_shapes_kernel_specialization_strategy.name == "EAGER"
-        assert config.cache is None  # it has no file
     with prototrt.Session(fake_engine(dynamic_graph(), flavour="enterprise")) as other:
         assert contexts_of(other.engine)[0].config is None
 
@@ -158,6 +159,86 @@ def test_a_file_of_another_gpu(plan: Path, device: FakeDevice, caplog: pytest.Lo
         f"{mine} was made for another GPU, driver or TensorRT: kernels are compiled again"
     ]
     assert mine.read_bytes().startswith(b"kernels:")
+
+
+def test_kernels_of_a_net_without_a_file_are_compiled_once() -> None:
+    """An engine made of a graph has no file to keep them in."""
+    with prototrt.Session(fake_engine(dynamic_graph())) as first:
+        first.run(continuing(2, 3, 0))
+        compiled = kernels_of(first)
+        with prototrt.Session(first.engine) as second:
+            caches: list[Any] = [context.config for context in contexts_of(first.engine)]
+            assert caches[0].cache is caches[1].cache
+            assert (len(compiled), kernels_of(second)) == (1, compiled)
+
+
+def test_kernels_are_written_after_the_first_call_on_a_callers_stream(plan: Path, device: FakeDevice) -> None:
+    """Nobody waits for it, and the process may be killed."""
+    mine = {name: DeviceResident(device, np.asarray(array, np.float32)) for name, array in feeds().items()}
+    outputs = {"h": np.zeros((2, 3, 8)), "lstm_h_T": np.zeros((1, 3, 8)), "lstm_c_T": np.zeros((1, 3, 8))}
+    targets = {name: DeviceResident(device, array.astype(np.float32)) for name, array in outputs.items()}
+    with session(plan, device=device, stream=5) as first:
+        first.run(mine, targets)
+        assert "synchronize" not in device.calls
+        (kept,) = plan.parent.glob("*.cache")
+        assert "(2, 3, 6)" in kept.read_text()
+
+
+def raising(cache: FakeRuntimeCache) -> bytes:
+    raise RuntimeError("CUDA went away")
+
+
+@pytest.mark.parametrize(
+    ("serialize", "why"),
+    [(raising, "CUDA went away"), (lambda cache: None, "TensorRT did not serialize them")],
+)
+def test_kernels_that_cannot_be_serialized(
+    serialize: Callable[[FakeRuntimeCache], bytes | None],
+    why: str,
+    plan: Path,
+    device: FakeDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The call counts, and everything is freed."""
+    caplog.set_level(logging.INFO, "prototrt.converter.runtime.kernel_cache")
+    monkeypatch.setattr(FakeRuntimeCache, "serialize", serialize)
+    with session(plan, device=device) as first:
+        first.run(feeds())
+        first.run(feeds())
+    assert (device.memory, device.pinned, list(device.streams)) == ({}, [], [0])
+    assert {record.message for record in caplog.records} == {f"kernels are not kept: {why}"}
+
+
+def test_an_interrupt_while_kernels_are_written_frees_everything(
+    plan: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = session(plan, device=device)
+    first.run(feeds())
+
+    def interrupted(cache: FakeRuntimeCache) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FakeRuntimeCache, "serialize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.close()
+    assert device.memory == {}
+
+
+def test_kernels_are_not_written_while_another_session_compiles(plan: Path, device: FakeDevice) -> None:
+    with session(plan, device=device) as first, prototrt.Session(first.engine) as second:
+        first.run(feeds())
+        config: Any = contexts_of(first.engine)[0].config
+        writing = threading.Thread(target=first.engine.kernels.save)
+
+        def meanwhile() -> None:
+            writing.start()
+            writing.join(timeout=0.1)  # it waits for the compilation
+
+        config.cache.meanwhile = meanwhile
+        second.run(feeds(steps=3))
+        writing.join()
+        assert config.cache.faults == []
 
 
 def test_files_that_cannot_be(plan: Path, device: FakeDevice, caplog: pytest.LogCaptureFixture) -> None:
