@@ -108,6 +108,9 @@ class CudaPythonDevice:
     def adopt_stream(self, stream: Any) -> int:
         return handle_of(stream)
 
+    def release_stream(self, stream: int) -> None:
+        pass
+
     def destroy_stream(self, stream: int) -> None:
         self._call("cudaStreamDestroy", stream)
 

@@ -66,7 +66,10 @@ class Device(Protocol):
     def create_stream(self) -> int: ...
 
     def adopt_stream(self, stream: Any) -> int:
-        """The handle of a stream that a caller made, with whatever library."""
+        """The handle of a stream that a caller made, with whatever library, until it is released."""
+
+    def release_stream(self, stream: int) -> None:
+        """A session no longer uses the stream that it adopted."""
 
     def destroy_stream(self, stream: int) -> None: ...
 

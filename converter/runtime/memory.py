@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import gc
+import logging
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.device import CapturedGraph, Device
 from prototrt.surgery.ir import Array
 
+log = logging.getLogger(__name__)
+
+
+class _Capturing(threading.local):
+    """Whether this thread captures: what is then to be freed, else None."""
+
+    postponed: list[Callable[[], None]] | None = None
+
+
+_here = _Capturing()
+
 
 class Memory:
-    """Owns allocations, so that one ``close`` frees them, whatever happened before.
+    """Owns allocations, so that one ``close`` frees them, whatever happened before."""
 
-    ``held`` belongs to the caller and must live as long, such as the object of a stream.
-    """
-
-    def __init__(self, device: Device, held: object = None) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
-        self._held = held
+        self._held: list[object] = []
+        self._adopted: list[int] = []
         self._pinned: list[Array] = []
         self._addresses: set[int] = set()
         self._streams: list[int] = []
@@ -48,18 +61,31 @@ class Memory:
         self._streams.append(self.device.create_stream())
         return self._streams[-1]
 
-    def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
-        """A graph of what ``enqueue`` queues. Nothing is collected meanwhile.
+    def adopt(self, stream: Any) -> int:
+        """The handle of a caller's stream, which is held as long."""
+        self._adopted.append(self.device.adopt_stream(stream))
+        self.hold(stream)
+        return self._adopted[-1]
 
-        CUDA breaks off a capture in which the thread frees memory, and a session that is collected does that.
+    def hold(self, owner: object) -> None:
+        """Keep an object until everything is freed, such as one that frees memory of its own when it goes."""
+        self._held.append(owner)
+
+    def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
+        """A graph of what ``enqueue`` queues.
+
+        CUDA breaks off a capture in which the thread frees memory: sessions that are collected are freed after it.
         """
-        collects = gc.isenabled()
-        gc.disable()
+        before, _here.postponed = _here.postponed, []
         try:
             self._graphs.append(self.device.capture(stream, enqueue))
         finally:
-            if collects:
-                gc.enable()
+            postponed, _here.postponed = _here.postponed, before
+            for free in postponed:
+                try:
+                    free()
+                except EngineError as error:
+                    log.warning("a session that was forgotten is not freed: %s", error)
         return self._graphs[-1]
 
     def drop_graph(self, graph: CapturedGraph, stream: int) -> None:
@@ -80,7 +106,13 @@ class Memory:
 
         What fails does not keep the rest from being freed. Raises ``EngineError`` if something failed.
         """
+        if _here.postponed is not None:
+            _here.postponed.append(partial(self.close, stream))
+            return
         with self.device.current(), ExitStack() as last_first:
+            last_first.callback(self._held.clear)
+            for handle in self._adopted:
+                last_first.callback(self.device.release_stream, handle)
             for each in self._streams:
                 last_first.callback(self.device.destroy_stream, each)
             for array in self._pinned:
@@ -90,9 +122,8 @@ class Memory:
             for graph in self._graphs:
                 last_first.callback(graph.close)
             last_first.callback(self.device.synchronize, stream)
-            self._streams, self._pinned, self._graphs = [], [], []
+            self._adopted, self._streams, self._pinned, self._graphs = [], [], [], []
             self._addresses = set()
-        self._held = None
 
 
 class Buffer:

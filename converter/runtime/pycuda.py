@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -40,6 +41,7 @@ class PyCudaDevice:
         self._memory: dict[int, Any] = {}
         # PyCUDA takes streams as objects only; None is the default stream.
         self._streams: dict[int, Any] = {DEFAULT_STREAM: None}
+        self._uses: Counter[int] = Counter({DEFAULT_STREAM: 1})
         self._context = self._current()
 
     @contextmanager
@@ -82,22 +84,28 @@ class PyCudaDevice:
         pass  # PyCUDA frees what nobody holds
 
     def create_stream(self) -> int:
-        return self._remember(self._guarded("making a stream", self.cuda.Stream))
+        return self.adopt_stream(self._guarded("making a stream", self.cuda.Stream))
 
     def adopt_stream(self, stream: Any) -> int:
-        if stream is None or isinstance(stream, self.cuda.Stream):
-            return DEFAULT_STREAM if stream is None else self._remember(stream)
-        handle = handle_of(stream)
-        if handle in self._streams:
-            return handle
-        raise EngineError(
-            f"{stream!r} is not a stream of PyCUDA",
-            because="PyCUDA supports only its own streams",
-            fix="give a pycuda.driver.Stream, or use device='cuda-python'",
-        )
+        handle = DEFAULT_STREAM if stream is None else handle_of(stream)
+        if isinstance(stream, self.cuda.Stream):
+            self._streams[handle] = stream
+        if handle not in self._streams:
+            raise EngineError(
+                f"{stream!r} is not a stream of PyCUDA",
+                because="PyCUDA supports only its own streams",
+                fix="give a pycuda.driver.Stream, or use device='cuda-python'",
+            )
+        self._uses[handle] += 1
+        return handle
+
+    def release_stream(self, stream: int) -> None:
+        self._uses[stream] -= 1
+        if not self._uses[stream]:
+            del self._streams[stream]  # PyCUDA destroys what nobody holds
 
     def destroy_stream(self, stream: int) -> None:
-        del self._streams[stream]  # PyCUDA destroys what nobody holds
+        self.release_stream(stream)
 
     def synchronize(self, stream: int) -> None:
         handle = self._streams[stream]
@@ -140,10 +148,6 @@ class PyCudaDevice:
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         raise CaptureError("PyCUDA has no CUDA graphs")
-
-    def _remember(self, stream: Any) -> int:
-        self._streams[int(stream.handle)] = stream
-        return int(stream.handle)
 
     def _guarded(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -37,11 +37,12 @@ class EngineRunner:
         self.signature, self._device = engine.signature, engine.device
         self._has_run = False
         with self._device.current():
-            memory = Memory(self._device, held=stream)
-            self._stream = memory.stream() if stream is None else self._device.adopt_stream(stream)
+            memory = Memory(self._device)
+            self._stream = memory.stream() if stream is None else memory.adopt(stream)
             self._free = weakref.finalize(self, memory.close, self._stream)
             self._free.atexit = False  # CUDA is gone by then, and all memory with it
             self._engine, self._context = engine, engine.context()
+            memory.hold((engine, self._context))
             use_graphs = graphs and _can_use_graphs(engine, self._context, self._stream)
             bindings = Bindings.of(self.signature)
             self._launcher = Launcher(self._context, memory, self._stream, bindings, use_graphs)

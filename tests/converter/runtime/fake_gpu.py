@@ -118,6 +118,9 @@ class FakeDevice:
         self.streams.setdefault(handle := handle_of(stream), [])
         return handle
 
+    def release_stream(self, stream: int) -> None:
+        self._count("release_stream")
+
     def destroy_stream(self, stream: int) -> None:
         self._count("destroy_stream")
         if self.streams.pop(stream):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -156,13 +158,57 @@ def continuing_step(streams: int, size: int) -> dict[str, Array]:
     return {"x": np.ones((1, streams, size), np.float32), "cont": np.ones((1, streams), np.float32)}
 
 
-def test_nothing_is_collected_while_a_graph_is_captured() -> None:
-    """A session that is collected frees its memory, and CUDA breaks off a capture in which that happens."""
-    memory, seen = Memory(FakeDevice()), []
-    memory.capture(0, lambda: seen.append(gc.isenabled()))
+@pytest.mark.parametrize("failing", [(), ("free",)])
+def test_nothing_is_freed_while_a_graph_is_captured(
+    failing: tuple[str, ...], stream_graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CUDA breaks off a capture in which the thread frees memory, as a session that is collected does."""
+    forgotten = session_of(stream_graph)
+    device = gpu_of(forgotten.engine)
+    context = weakref.ref(contexts_of(forgotten.engine).pop())
+    sessions, held = [forgotten], []
+
+    def enqueue() -> None:
+        sessions.clear()
+        gc.collect()
+        held.append((len(device.memory), context() is not None, gc.isenabled()))
+
+    del forgotten
+    buffers = len(device.memory)
+    with device.failing(*failing):
+        Memory(FakeDevice()).capture(0, enqueue)
+    assert held == [(buffers, True, True)]
+    assert (context(), bool(device.memory)) == (None, bool(failing))
+    assert [record.message for record in caplog.records] == [
+        "a session that was forgotten is not freed: free failed, as it was told to" for _ in failing
+    ]
+
+
+def test_a_capture_does_not_touch_what_other_threads_free(stream_graph: Graph) -> None:
+    """It would switch their garbage collection on or off, too."""
+    session = session_of(stream_graph)
+    device = gpu_of(session.engine)
+
+    def enqueue() -> None:
+        other = threading.Thread(target=session.close)
+        other.start()
+        other.join()
+        assert device.memory == {}
+
+    Memory(FakeDevice()).capture(0, enqueue)
+
+
+def test_a_capture_that_fails_frees_what_waited(stream_graph: Graph) -> None:
+    session = session_of(stream_graph)
+    device, memory = gpu_of(session.engine), Memory(FakeDevice())
+
+    def enqueue() -> None:
+        session.close()
+        raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError):
-        memory.capture(0, lambda: print(1 / 0))
-    assert (seen, gc.isenabled()) == ([False], True)
+        memory.capture(0, enqueue)
+    assert device.memory == {}
 
 
 def test_graphs_of_other_shapes_are_dropped() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -155,6 +156,28 @@ def test_pycuda_uses_streams_of_its_own(driver: FakeDriver) -> None:
         match=r"^12345 is not a stream of PyCUDA\n  because PyCUDA supports only its own streams\n",
     ):
         device.adopt_stream(12345)
+
+
+def test_pycuda_forgets_streams_that_no_session_uses(driver: FakeDriver) -> None:
+    device, stream = PyCudaDevice(), FakeDriver.Stream()
+    gone = weakref.ref(stream)
+    for _ in range(2):
+        handle = device.adopt_stream(stream)
+    own = device.create_stream()
+    assert device.adopt_stream(own) == own  # by its number
+    for each in (own, handle):
+        device.release_stream(each)
+        device.synchronize(each)
+    del stream
+    assert gone() is not None
+    device.release_stream(handle)
+    device.destroy_stream(own)
+    assert gone() is None
+    for each in (own, handle):
+        with pytest.raises(EngineError, match="is not a stream of PyCUDA"):
+            device.adopt_stream(each)
+    device.release_stream(device.adopt_stream(None))
+    device.synchronize(0)
 
 
 def test_pycuda_needs_a_context(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
