@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
 from math import prod
 
 import numpy as np
 
+from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.memory import Buffer, Memory
-from prototrt.converter.signatures.signature import refuse_streams
+from prototrt.converter.signatures.signature import largest, refuse_streams
 from prototrt.surgery.ir import Array, Recurrence, Value
 
 
@@ -61,12 +64,12 @@ class PairState:
         axis = self.stream_axis
         count, size = self.shape[axis], self.size_of(self.shape[axis + 1 :])
         for outer in range(prod(self.shape[:axis])):
-            for row in streams:
-                self._device.zero(self.front.address + (outer * count + row) * size, size, stream)
+            for first, rows in neighbours(streams):
+                self._device.zero(self.front.address + (outer * count + first) * size, rows * size, stream)
 
     def upload(self, array: Array, stream: int) -> None:
-        """Write what will be the state; the array must stay until the stream is synchronized."""
-        address = self.front.reserve(array.nbytes, stream)
+        """Write what will be the state after a ``swap``; the array must stay until the stream is synchronized."""
+        address = self.back.reserve(array.nbytes, stream)
         self._device.upload(address, array, stream)
 
     def download(self, stream: int) -> Array | None:
@@ -82,6 +85,13 @@ class PairState:
         return prod(shape) * self.value.dtype.numpy.itemsize
 
 
+def neighbours(streams: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The runs of numbers that follow each other: the first of each, and how many there are."""
+    for _, group in groupby(enumerate(sorted(set(streams))), lambda each: each[1] - each[0]):
+        run = [stream for _, stream in group]
+        yield run[0], len(run)
+
+
 class States:
     """The state of all recurrent pairs of one session: each with its size in bytes, and the axis of the streams."""
 
@@ -92,8 +102,8 @@ class States:
 
     def reset(self, streams: Sequence[int] | None) -> None:
         for name, state in self.pairs.items():
-            if streams is not None and state.shape is not None:
-                refuse_streams(streams, name, state.shape, state.stream_axis)
+            if streams is not None:
+                refuse_streams(streams, name, state.shape or largest(state.value), state.stream_axis)
         for state in self.pairs.values():
             if streams is None:
                 state.shape = None
@@ -106,14 +116,20 @@ class States:
         return {name: array for name, array in held.items() if array is not None}
 
     def set(self, arrays: Mapping[str, Array]) -> None:
-        """Arrays for every state, in its type; none at all is zero."""
-        for state in self.pairs.values():
-            state.shape = None  # until all of it has arrived
-        for name, array in arrays.items():
-            self.pairs[name].upload(array, self._stream)
-        self._device.synchronize(self._stream)
-        for name, array in arrays.items():
-            self.pairs[name].shape = array.shape
+        """Arrays for every state, in its type; none at all is zero. If it fails, the state stays as it was."""
+        try:
+            for name, array in arrays.items():
+                self.pairs[name].upload(array, self._stream)
+            self._device.synchronize(self._stream)
+        except BaseException:
+            with suppress(EngineError):
+                self._device.synchronize(self._stream)  # arrays must not go while copies of them are queued
+            raise
+        for name, state in self.pairs.items():
+            if name in arrays:
+                state.swap(arrays[name].shape, 1)
+            else:
+                state.shape = None
 
     def swap(self, shapes: Mapping[str, tuple[int, ...]], steps: int) -> None:
         """Record a successful call of this many steps, with the shapes of its states by the name of the output."""

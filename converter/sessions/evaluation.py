@@ -14,6 +14,7 @@ from prototrt.converter.signatures.signature import (
     Signature,
     SymbolSizes,
     concrete,
+    largest,
     refuse_lost,
     refuse_streams,
 )
@@ -104,8 +105,9 @@ class EvaluatorRunner:
         if streams is None:
             self._state = {}
             return
-        for name, array in self._state.items():
-            refuse_streams(streams, name, array.shape, self.signature.stream_axis(name))
+        for name, value in self.signature.states.items():
+            shape = self._state[name].shape if name in self._state else largest(value)
+            refuse_streams(streams, name, shape, self.signature.stream_axis(name))
         for name, array in self._state.items():
             array[(slice(None),) * self.signature.stream_axis(name) + (list(streams),)] = 0
 

@@ -12,7 +12,8 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.state import States
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_same, beside, session_of
 from prototrt.tests.digit_strips import steps
@@ -72,12 +73,37 @@ def test_a_shape_that_tensorrt_refuses_is_not_remembered() -> None:
     np.testing.assert_array_equal(session.run(bad)["h"], reference.run(bad)["h"])
 
 
-def test_a_failed_set_state_leaves_zeros() -> None:
+@pytest.mark.parametrize("method", ["upload", "synchronize"])
+@pytest.mark.parametrize("streams", [3, 5])
+def test_a_failed_set_state_leaves_the_state(method: str, streams: int) -> None:
+    session, reference = beside(dynamic_graph())
+    for one in (session, reference):
+        one.run(continuing(2, 3, 0))
+    other = {name: np.ones((1, streams, 8), np.float32) for name in session.get_state()}
+    device = gpu_of(session.engine)
+    with device.failing(method), pytest.raises(EngineError):
+        session.set_state(other)
+    assert method == "synchronize" or not any(device.streams.values())  # arrays may go now
+    device.synchronize(next(stream for stream in device.streams if stream))
+    assert_same(session.get_state(), reference.get_state())
+    feeds = continuing(2, 3, 1)
+    np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
+
+
+def test_a_set_state_that_fails_halfway_leaves_no_work_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the first array goes while a copy of it is queued."""
     session = session_of(dynamic_graph())
-    session.run(continuing(2, 3, 0))
-    saved = session.get_state()
-    with gpu_of(session.engine).failing("synchronize"), pytest.raises(EngineError):
-        session.set_state(saved)
+    device, upload = gpu_of(session.engine), FakeDevice.upload
+
+    def second_fails(address: int, array: Array, stream: int) -> None:
+        upload(device, address, array, stream)
+        if device.calls["upload"] == 2:
+            raise EngineError("upload failed")
+
+    monkeypatch.setattr(device, "upload", second_fails)
+    with pytest.raises(EngineError, match=r"^upload failed$"):
+        session.set_state({name: np.ones((1, 3, 8), np.float32) for name in session.signature.states})
+    assert not any(device.streams.values())
     assert session.get_state() == {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from prototrt.converter.runtime.memory import Buffer, Memory
 from prototrt.converter.runtime.state import States
 from prototrt.surgery.ir import Array, DType, Recurrence, Value
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.runtime.fake_tensorrt import gpu_of
 from prototrt.tests.converter.runtime.support import assert_same, beside, session_of
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph, feeds_of
 
@@ -69,6 +71,21 @@ def test_some_streams_are_reset() -> None:
     assert not np.array_equal(results[:, 1], fresh[:, 1])
 
 
+@pytest.mark.parametrize(
+    ("streams", "calls"), [(range(6), 1), ([6, 2, 0, 2, 1], 2), ([0, 2, 4, 6], 4), ([], 0)]
+)
+def test_neighbours_are_reset_together(streams: Sequence[int], calls: int) -> None:
+    session, reference = beside(dynamic_graph())
+    device = gpu_of(session.engine)
+    for one in (session, reference):
+        one.run(continuing(3, 7, 0))
+    before = device.calls["zero"]
+    for one in (session, reference):
+        one.reset(streams=streams)
+    assert device.calls["zero"] - before == 2 * calls  # h and c
+    assert_same(session.get_state(), reference.get_state())
+
+
 @pytest.mark.parametrize("on", ["engine", "reference"])
 def test_some_streams_of_a_batch_are_reset(on: Way) -> None:
     """With the batch in front, states are (N, H)."""
@@ -88,7 +105,10 @@ def test_some_streams_of_a_batch_are_reset(on: Way) -> None:
 def test_a_stream_that_is_not_there(on: Way) -> None:
     graph = dynamic_graph()
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
-    session.reset(streams=[9])  # everything is zero already
+    session.reset(streams=[6])  # everything is zero already
+    for stream in (7, 999, -1):
+        with pytest.raises(ShapeError, match=rf"^there is no stream {stream}: the streams are 0 to 6$"):
+            session.reset(streams=[stream])
     session.run(feeds_of(2, 3, 0))
     saved = session.get_state()
     with pytest.raises(ShapeError, match=r"^there is no stream 3: the streams are 0 to 2$"):
