@@ -11,7 +11,6 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.converter.runtime.device import DEFAULT_STREAM
-from prototrt.converter.runtime.engine import Context
 from prototrt.converter.runtime.launcher import Launcher, Steps
 from prototrt.converter.runtime.operands import (
     DeviceArray,
@@ -52,8 +51,8 @@ class QueuedCall:
 class CallMaker:
     """Makes the calls of one session. Everything that can be wrong with one is found here, before it is queued."""
 
-    def __init__(self, context: Context, launcher: Launcher, ports: Ports, *, has_own_stream: bool) -> None:
-        self._context, self._launcher, self._ports = context, launcher, ports
+    def __init__(self, launcher: Launcher, ports: Ports, *, has_own_stream: bool) -> None:
+        self._launcher, self._ports = launcher, ports
         self._signature, self._work = ports.signature, ports.work
         self._has_own_stream = has_own_stream
 
@@ -74,7 +73,7 @@ class CallMaker:
         shapes = self._input_shapes(fed, steps)
         inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
         self._launcher.set_shapes(shapes)
-        written = {value.name: self._context.shape(value.name) for value in self._signature.outputs}
+        written = {value.name: self._launcher.output_shape(value.name) for value in self._signature.outputs}
         whole = {name: shape if steps is None else (steps, *shape) for name, shape in written.items()}
         own_outputs = self._targets(outputs, whole, is_repeated)
         refuse_overlap(inputs, own_outputs)

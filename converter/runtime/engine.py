@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.runtime.bindings import profile_shapes, refuse_other_bindings, signature_of_engine
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.kernel_cache import KernelCache
+from prototrt.converter.runtime.workspace import Workspace
 from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import recording_logger
@@ -53,15 +56,34 @@ class Engine:
             if signature is not None:
                 refuse_other_bindings(signature, actual, has_profiles=len(self._profiles) > 1)
             self.signature = signature or actual
+            # From TensorRT 10.1 on.
+            has_size = hasattr(self._engine, "device_memory_size_v2")
+            strategies = (
+                getattr(backend.trt, "ExecutionContextAllocationStrategy", None) if has_size else None
+            )
+            self._user_managed: Any = None if strategies is None else strategies.USER_MANAGED
+            self._workspaces: WeakValueDictionary[int, Workspace] = WeakValueDictionary()
+            self._lock = Lock()
             self._config = self._runtime_config()
 
-    def context(self) -> Context:
-        """Something to run the engine with; each has its own working memory."""
-        config = () if self._config is None else (self._config,)
+    def workspace(self, stream: int) -> Workspace:
+        """The working memory for all runs on this stream."""
+        with self._lock:
+            workspace = self._workspaces.get(stream)
+            if workspace is None:
+                size = self._engine.device_memory_size_v2 if self._user_managed is not None else None
+                workspace = self._workspaces[stream] = Workspace(self.device, size)
+            return workspace
+
+    def context(self, workspace: Workspace) -> Context:
+        """Something to run the engine with."""
+        options = self._user_managed if self._config is None else self._config
         with self.kernels.lock:
-            context = self._engine.create_execution_context(*config)
+            context = self._engine.create_execution_context(*(() if options is None else (options,)))
         if context is None:
             raise EngineError("TensorRT made no execution context", because=self._log_text())
+        if workspace.size is not None:
+            context.set_device_memory(workspace.address, workspace.size)
         return Context(context, self._log_text, self.backend.trt, self._profiles, self.kernels.lock)
 
     def _runtime_config(self) -> Any:
@@ -72,6 +94,8 @@ class Engine:
         config = self._engine.create_runtime_config()
         # The default, LAZY, changes kernels without notice to a graph that was captured.
         config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER
+        if self._user_managed is not None:
+            config.set_execution_context_allocation_strategy(self._user_managed)
         self.kernels.attach(config)
         return config
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from prototrt.converter.runtime.device import CapturedGraph, CaptureError
 from prototrt.converter.runtime.engine import Context
 from prototrt.converter.runtime.memory import Memory
+from prototrt.converter.runtime.reuse import ReuseCache
 from prototrt.converter.signatures.signature import Signature
 
 log = logging.getLogger(__name__)
 
-GRAPHS_AT_MOST = 8
-"""State changes places, so a step needs two; a caller who also changes buffers needs a few more."""
-REMEMBERED_AT_MOST = 64
-"""Sets of buffers that were used once, and may be used again."""
+GRAPHS_AT_MOST = 16
+"""For eight sets of buffers: state changes places, so a step needs two graphs."""
+CONTEXTS_AT_MOST = 8
+"""Beside the first: for shapes that come back."""
+STEPS_AT_MOST = 128
+"""A graph holds each kernel of each step. Longer calls are queued."""
+FAILURES_AT_MOST = 3
+"""Captures in a row that fail before no more are tried."""
 
 Addresses: TypeAlias = tuple[int, ...]
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,60 +74,117 @@ class Steps(NamedTuple):
             )
 
 
+@dataclass(slots=True, eq=False)
+class ShapedContext:
+    """A context, and what was set: the shapes of inputs, and the addresses of inputs and outputs.
+
+    ``number`` is another one whenever the shapes change.
+    """
+
+    context: Context
+    number: int = 0
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    addresses: dict[str, int] = field(default_factory=dict)
+
+    def set_shapes(self, shapes: Shapes, stream: int) -> None:
+        changed = {name: shape for name, shape in shapes.items() if self.shapes.get(name) != shape}
+        if self.context.choose_profile(shapes, stream):
+            self.shapes.clear()
+            changed = dict(shapes)
+        for name, shape in changed.items():
+            self.shapes.pop(name, None)
+            self.context.set_shape(name, shape)
+            self.shapes[name] = shape
+
+    def set_addresses(self, names: Sequence[str], addresses: Addresses) -> None:
+        for name, address in zip(names, addresses, strict=False):
+            if self.addresses.get(name) != address:
+                self.context.set_address(name, address)
+                self.addresses[name] = address
+
+
 class Launcher:
-    """Runs a context on one stream.
+    """Runs an engine on one stream.
 
     A CUDA graph holds the addresses that it was captured with, so all of them together are its key: a call
     replays only a graph captured with exactly its buffers. Buffers are captured when they are used for the
-    second time; those used once cost nothing.
+    second time. A graph may not be used after the shapes of its context have changed: shapes that come back get
+    a context of their own, if ``further_context`` makes contexts that share their working memory.
     """
 
     def __init__(
-        self, context: Context, memory: Memory, stream: int, bindings: Bindings, use_graphs: bool
+        self,
+        first: Context,
+        further_context: Callable[[], Context] | None,
+        memory: Memory,
+        stream: int,
+        bindings: Bindings,
+        use_graphs: bool,
     ) -> None:
-        self._context, self._memory, self._stream = context, memory, stream
+        self._further_context, self._memory, self._stream = further_context, memory, stream
         self._bindings, self._use_graphs = bindings, use_graphs
-        self._graphs: OrderedDict[tuple[Addresses, Steps], CapturedGraph] = OrderedDict()
-        self._seen: OrderedDict[tuple[Addresses, Steps], None] = OrderedDict()
-        self._last_shapes: Mapping[str, tuple[int, ...]] = {}
-        self._shapes: dict[str, tuple[int, ...]] = {}
-        self._addresses: dict[str, int] = {}
+        self._first = self._current = ShapedContext(first)
+        self._own: ReuseCache[tuple[tuple[int, ...], ...], ShapedContext] = ReuseCache(CONTEXTS_AT_MOST)
+        self._spare: ShapedContext | None = None
+        self._graphs: ReuseCache[tuple[int, Addresses, Steps], CapturedGraph] = ReuseCache(GRAPHS_AT_MOST)
+        self._last_shapes: Shapes = {}
+        self._numbers = self._failures = 0
 
     @property
     def has_graphs(self) -> bool:
         return bool(self._graphs)
 
     @contextmanager
-    def without_graphs(self) -> Iterator[None]:
-        """Within the block every run is queued."""
+    def profiled(self) -> Iterator[list[tuple[str, float]]]:
+        """Within the block every run is queued, and timed by TensorRT: layers and seconds."""
         before, self._use_graphs = self._use_graphs, False
         try:
-            yield
+            with self._current.context.profiled() as layers:
+                yield layers
         finally:
             self._use_graphs = before
 
-    def set_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """The shapes of all inputs. Graphs of other shapes are dropped."""
+    def set_shapes(self, shapes: Shapes) -> None:
+        """The shapes of all inputs."""
         if shapes is self._last_shapes:
             return
-        changed = {name: shape for name, shape in shapes.items() if self._shapes.get(name) != shape}
-        if changed:
+        if shapes != self._current.shapes:
             self._last_shapes = {}
-            self._graphs.clear()
-            self._seen.clear()  # what TensorRT does once for new shapes cannot be captured
-            self._memory.drop_graphs(self._stream)
-            if self._context.choose_profile(shapes, self._stream):
-                self._shapes.clear()
-                changed = dict(shapes)
-            for name, shape in changed.items():
-                self._shapes.pop(name, None)
-                self._context.set_shape(name, shape)
-                self._shapes[name] = shape
+            self._current = self._context_of(shapes)
         self._last_shapes = shapes
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """After the shapes of all inputs have been set."""
+        return self._current.context.shape(name)
+
+    def _context_of(self, shapes: Shapes) -> ShapedContext:
+        """A context with these shapes: the first one, or their own if they have been used before."""
+        if shapes == self._first.shapes:
+            return self._first
+        key = tuple(shapes.values())
+        own = self._own.get(key)
+        if own is not None:
+            return own
+        if self._further_context is None or not self._own.admits(key):
+            return self._shaped(self._first, shapes)
+        self._spare = self._spare or ShapedContext(self._further_context())
+        own = self._shaped(self._spare, shapes)
+        self._spare = self._own.put(key, own)
+        return own
+
+    def _shaped(self, shaped: ShapedContext, shapes: Shapes) -> ShapedContext:
+        """The context with other shapes. Its graphs are dropped."""
+        for graph in self._graphs.pop_where(lambda key: key[0] == shaped.number):
+            self._memory.drop_graph(graph, self._stream)
+        self._numbers += 1
+        shaped.number = self._numbers  # what TensorRT does once for new shapes cannot be captured
+        shaped.set_shapes(shapes, self._stream)
+        return shaped
 
     def run(self, addresses: Addresses, steps: Steps) -> None:
         """Queue the steps, the first with these buffers for all inputs and outputs."""
-        graph = self._graph(addresses, steps) if self._use_graphs else None
+        captures = self._use_graphs and steps.length <= STEPS_AT_MOST
+        graph = self._graph(addresses, steps) if captures else None
         if graph is None:
             self._enqueue(addresses, steps)
         else:
@@ -130,46 +192,41 @@ class Launcher:
 
     def _graph(self, addresses: Addresses, steps: Steps) -> CapturedGraph | None:
         """The graph for these buffers, captured now if it is time; None to queue the run as usual."""
-        key = (addresses, steps)
-        earlier = self._graphs.get(key)
-        if earlier is not None:
-            self._graphs.move_to_end(key)
-            return earlier
-        if key not in self._seen:
-            self._remember(key)
-            return None
-        del self._seen[key]
+        key = (self._current.number, addresses, steps)
+        graph = self._graphs.get(key)
+        if graph is not None or not self._graphs.admits(key):
+            return graph
         try:
             graph = self._captured(addresses, steps)
         except CaptureError as error:
-            log.warning("CUDA graphs are off: %s", error)
-            self._use_graphs = False
+            self._count_failure(error)
             return None
-        if len(self._graphs) == GRAPHS_AT_MOST:
-            self._memory.drop_graph(self._graphs.popitem(last=False)[1], self._stream)
-        self._graphs[key] = graph
+        self._failures = 0
+        displaced = self._graphs.put(key, graph)
+        if displaced is not None:
+            self._memory.drop_graph(displaced, self._stream)
         return graph
 
-    def _remember(self, key: tuple[Addresses, Steps]) -> None:
-        if len(self._seen) == REMEMBERED_AT_MOST:
-            self._seen.popitem(last=False)
-        self._seen[key] = None
-
     def _captured(self, addresses: Addresses, steps: Steps) -> CapturedGraph:
-        if not self._context.can_capture(self._stream):
+        if not self._current.context.can_capture(self._stream):
+            self._failures = FAILURES_AT_MOST - 1
             raise CaptureError("TensorRT says that this engine cannot be captured")
         return self._memory.capture(self._stream, lambda: self._enqueue(addresses, steps))
 
+    def _count_failure(self, error: CaptureError) -> None:
+        """A capture may fail by chance, as when the caller's library frees memory meanwhile."""
+        self._failures += 1
+        self._use_graphs = self._failures < FAILURES_AT_MOST
+        if self._use_graphs:
+            log.info("a call is not captured: %s", error)
+        else:
+            log.warning("CUDA graphs are off: %s", error)
+
     def _enqueue(self, addresses: Addresses, steps: Steps) -> None:
+        names, current = self._bindings.names, self._current
         for step in steps.addresses(addresses, self._bindings.partners):
-            self._set(step)
-            self._context.enqueue(self._stream)
-            copies = step[len(self._bindings.names) :]
+            current.set_addresses(names, step)
+            current.context.enqueue(self._stream)
+            copies = step[len(names) :]
             for copy, place, size in zip(copies, self._bindings.copied, steps.copied_sizes, strict=True):
                 self._memory.device.copy(copy, step[place], size, self._stream)
-
-    def _set(self, addresses: Addresses) -> None:
-        for name, address in zip(self._bindings.names, addresses, strict=False):
-            if self._addresses.get(name) != address:
-                self._context.set_address(name, address)
-                self._addresses[name] = address

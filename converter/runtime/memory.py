@@ -11,6 +11,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.device import CapturedGraph, Device
+from prototrt.converter.runtime.workspace import Workspace
 from prototrt.surgery.ir import Array
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Memory:
         self.device = device
         self._held: list[object] = []
         self._adopted: list[int] = []
+        self._workspaces: list[Workspace] = []
         self._pinned: list[Array] = []
         self._addresses: set[int] = set()
         self._streams: list[int] = []
@@ -66,6 +68,11 @@ class Memory:
         self._adopted.append(self.device.adopt_stream(stream))
         self.hold(stream)
         return self._adopted[-1]
+
+    def share(self, workspace: Workspace) -> None:
+        """Use it until everything is freed."""
+        workspace.use()
+        self._workspaces.append(workspace)
 
     def hold(self, owner: object) -> None:
         """Keep an object until everything is freed, such as one that frees memory of its own when it goes."""
@@ -117,12 +124,15 @@ class Memory:
                 last_first.callback(self.device.destroy_stream, each)
             for array in self._pinned:
                 last_first.callback(self.device.free_pinned, array)
+            for workspace in self._workspaces:
+                last_first.callback(workspace.release)
             for address in self._addresses:
                 last_first.callback(self.device.free, address)
             for graph in self._graphs:
                 last_first.callback(graph.close)
             last_first.callback(self.device.synchronize, stream)
             self._adopted, self._streams, self._pinned, self._graphs = [], [], [], []
+            self._workspaces = []
             self._addresses = set()
 
 

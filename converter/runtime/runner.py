@@ -41,14 +41,22 @@ class EngineRunner:
             self._stream = memory.stream() if stream is None else memory.adopt(stream)
             self._free = weakref.finalize(self, memory.close, self._stream)
             self._free.atexit = False  # CUDA is gone by then, and all memory with it
-            self._engine, self._context = engine, engine.context()
-            memory.hold((engine, self._context))
-            use_graphs = graphs and _can_use_graphs(engine, self._context, self._stream)
+            self._engine, workspace = engine, engine.workspace(self._stream)
+            memory.share(workspace)
+            self._turn = workspace.turn
+
+            def context() -> Context:
+                made = engine.context(workspace)
+                memory.hold((engine, made))
+                return made
+
+            first, further = context(), None if workspace.size is None else context
+            use_graphs = graphs and _can_use_graphs(engine, first, self._stream)
             bindings = Bindings.of(self.signature)
-            self._launcher = Launcher(self._context, memory, self._stream, bindings, use_graphs)
+            self._launcher = Launcher(first, further, memory, self._stream, bindings, use_graphs)
             ports = Ports(self.signature, memory, self._stream)
             self._states = ports.states
-            self._calls = CallMaker(self._context, self._launcher, ports, has_own_stream=stream is None)
+            self._calls = CallMaker(self._launcher, ports, has_own_stream=stream is None)
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
         with self._active():
@@ -76,7 +84,7 @@ class EngineRunner:
     def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
         with self._active():
             call = self._calls.make(feeds, {})
-            with self._launcher.without_graphs(), self._context.profiled() as layers:
+            with self._launcher.profiled() as layers:
                 self._executed(call)
         return layers
 
@@ -110,7 +118,7 @@ class EngineRunner:
         finally:
             with self._device.current():
                 # TensorRT has its own memory on the GPU, for the context and for the engine.
-                del self._calls, self._launcher, self._context, self._engine
+                del self._calls, self._launcher, self._engine
 
     def _active(self) -> AbstractContextManager[None]:
         """Within the block this is the GPU of the thread. Raises ``ValueError`` once the session is closed."""
@@ -150,11 +158,12 @@ class EngineRunner:
 
     def _queue(self, call: QueuedCall) -> None:
         """Queue what the inputs need, the run, and what the outputs need."""
-        reads = [route.queue() for route in call.input_routes]
-        writes = [route.address() for route in call.output_routes]
-        self._launcher.run((*reads, *writes), call.steps)
-        for route in call.output_routes:
-            route.queue()
+        with self._turn:
+            reads = [route.queue() for route in call.input_routes]
+            writes = [route.address() for route in call.output_routes]
+            self._launcher.run((*reads, *writes), call.steps)
+            for route in call.output_routes:
+                route.queue()
 
 
 @dataclass(frozen=True, slots=True)

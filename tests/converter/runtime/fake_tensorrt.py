@@ -24,14 +24,18 @@ from prototrt.surgery.ops import Scan
 from prototrt.tests.converter.runtime.fake_gpu import (
     POISON,
     FakeDevice,
+    FakeFaultError,
 )
 
 
 class FakeContext:
     """An execution context over a graph."""
 
-    def __init__(self, engine: FakeEngine, config: FakeRuntimeConfig | None) -> None:
-        self.config = config
+    def __init__(
+        self, engine: FakeEngine, config: FakeRuntimeConfig | ExecutionContextAllocationStrategy | None
+    ) -> None:
+        strategy = config if isinstance(config, ExecutionContextAllocationStrategy) else None
+        self.config = None if isinstance(config, ExecutionContextAllocationStrategy) else config
         self.engine, self.graph, self.device = engine, engine.graph, engine.device
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.addresses: dict[str, int] = {}
@@ -40,6 +44,13 @@ class FakeContext:
         self.is_capturable = True
         self.profiler: Any = None
         self.profile = 0
+        self.is_user_managed = ExecutionContextAllocationStrategy.USER_MANAGED in (
+            strategy,
+            self.config and self.config.strategy,
+        )
+        self.workspace = (0, 0)
+        if not self.is_user_managed:
+            engine.reserved += engine.device_memory_size_v2
 
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
         if shape in self.engine.refused_shapes:
@@ -64,6 +75,12 @@ class FakeContext:
         (shape,) = {value.shape for value in self.graph.outputs if value.name == name}
         return tuple(size_at(dim, symbols) for dim in shape)
 
+    def set_device_memory(self, memory: int, size: int) -> None:
+        assert self.is_user_managed
+        assert memory % ALIGNMENT == 0
+        assert size >= self.engine.device_memory_size_v2
+        self.workspace = (memory, size)
+
     def set_tensor_address(self, name: str, address: int) -> bool:
         self.addresses[name] = address
         return address % ALIGNMENT == 0
@@ -79,8 +96,21 @@ class FakeContext:
                 self.profiler.report_layer_time(node.name, 0.25)
         if self.config is not None and self.config.cache is not None:
             self.config.cache.compile(str(sorted(shapes.items())))
-        self.device.queue(stream, lambda: self._compute(addresses, shapes, outputs))
+        self.device.queue(stream, lambda: self._run(addresses, shapes, outputs, stream))
         return True
+
+    def _run(
+        self,
+        addresses: Mapping[str, int],
+        shapes: Mapping[str, tuple[int, ...]],
+        outputs: Mapping[str, tuple[int, ...]],
+        stream: int,
+    ) -> None:
+        if self.is_user_managed:
+            self.device.bytes_at(*self.workspace).fill(POISON)
+            if self.engine.streams.setdefault(self.workspace[0], stream) != stream:
+                raise FakeFaultError("runs on two streams share their working memory")
+        self._compute(addresses, shapes, outputs)
 
     def _compute(
         self,
@@ -117,6 +147,11 @@ class FakeEngine:
         self.graph, self.device, self.is_rtx = graph, device, is_rtx
         self.values: dict[str, Value] = {value.name: value for value in (*graph.inputs, *graph.outputs)}
         self.contexts: list[FakeContext] = []
+        self.device_memory_size_v2 = 1024
+        self.reserved = 0
+        """Bytes that contexts have allocated by themselves."""
+        self.streams: dict[int, int] = {}
+        """By the address of working memory, the stream of its runs."""
         self.refuses_to_run = False
         self.refused_shapes: set[tuple[int, ...]] = set()
         self.refuses_profiles = False
@@ -157,7 +192,9 @@ class FakeEngine:
     def create_runtime_config(self) -> FakeRuntimeConfig:
         return FakeRuntimeConfig()
 
-    def create_execution_context(self, config: FakeRuntimeConfig | None = None) -> FakeContext:
+    def create_execution_context(
+        self, config: FakeRuntimeConfig | ExecutionContextAllocationStrategy | None = None
+    ) -> FakeContext:
         context = FakeRtxContext(self, config) if self.is_rtx else FakeContext(self, config)
         self.contexts.append(context)
         return self.contexts[-1]
@@ -176,6 +213,11 @@ class TensorLocation(enum.Enum):
 class DynamicShapesKernelSpecializationStrategy(enum.Enum):
     LAZY = 0
     EAGER = 1
+
+
+class ExecutionContextAllocationStrategy(enum.Enum):
+    STATIC = 0
+    USER_MANAGED = 2
 
 
 class FakeRuntimeCache:
@@ -212,6 +254,10 @@ class FakeRuntimeConfig:
     def __init__(self) -> None:
         self.dynamic_shapes_kernel_specialization_strategy = DynamicShapesKernelSpecializationStrategy.LAZY
         self.cache: FakeRuntimeCache | None = None
+        self.strategy = ExecutionContextAllocationStrategy.STATIC
+
+    def set_execution_context_allocation_strategy(self, strategy: ExecutionContextAllocationStrategy) -> None:
+        self.strategy = strategy
 
     def create_runtime_cache(self) -> FakeRuntimeCache:
         return FakeRuntimeCache()
@@ -252,6 +298,7 @@ def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") 
     module.ILogger = _Logger
     module.IProfiler = _Profiler
     module.Runtime = runtime
+    module.ExecutionContextAllocationStrategy = ExecutionContextAllocationStrategy
     if name == "tensorrt_rtx":
         module.DynamicShapesKernelSpecializationStrategy = DynamicShapesKernelSpecializationStrategy
     for dtype in DType:
@@ -259,12 +306,20 @@ def fake_tensorrt(graph: Graph, device: FakeDevice, name: str = "tensorrt_rtx") 
     return module
 
 
-def fake_engine(graph: Graph, device: FakeDevice | None = None, flavour: BackendName = "rtx") -> Engine:
-    """The graph, as an engine on a fake GPU."""
+def fake_engine(
+    graph: Graph,
+    device: FakeDevice | None = None,
+    flavour: BackendName = "rtx",
+    *,
+    manages_memory: bool = True,
+) -> Engine:
+    """The graph, as an engine on a fake GPU; of an old TensorRT unless it ``manages_memory``."""
     place = device or FakeDevice()
     has_loops = any(isinstance(node.op, Scan) for node in graph.nodes)
     names = {"rtx": "tensorrt_rtx", "enterprise": "tensorrt"}
     backend = Backend(flavour, fake_tensorrt(graph, place, names[flavour]))
+    if not manages_memory:
+        del backend.trt.ExecutionContextAllocationStrategy
     return Engine(backend, b"plan", place, Signature.of_graph(graph), has_loops=has_loops)
 
 

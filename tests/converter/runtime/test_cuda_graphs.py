@@ -6,18 +6,22 @@ import gc
 import logging
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 import prototrt
+from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.converter.runtime.launcher import CONTEXTS_AT_MOST
 from prototrt.converter.runtime.memory import Memory
+from prototrt.converter.selftest.nets import Size, lstm_graph
 from prototrt.surgery.ir import Array, Graph, fixed
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import contexts_of, fake_engine, gpu_of
 from prototrt.tests.converter.runtime.support import assert_as_caffe, beside, session_of
 from prototrt.tests.digit_strips import steps
-from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
+from prototrt.tests.dynamic_lstm import continuing, dynamic_graph, feeds_of
 from prototrt.tests.golden_cases import case_called
 
 
@@ -56,18 +60,32 @@ def test_buffers_that_never_come_back_are_not_captured(stream_graph: Graph) -> N
 def test_the_graph_that_was_not_used_for_longest_goes(stream_graph: Graph) -> None:
     session = session_of(stream_graph)
     device = gpu_of(session.engine)
-    feeds = steps(24)
+    feeds = steps(40)
     found = []
-    sets = [resident(device, feeds[0]) for _ in range(6)]
+    sets = [resident(device, feeds[0]) for _ in range(10)]
     for call, feed in enumerate(feeds):
         mine = sets[call // 4]
         for name, array in feed.items():
             device.write(mine[name].address, array)
         found.append(session.run(mine)["prob"])
     assert_as_caffe(found)
-    # Two calls are queued for each of six sets of buffers, then the even and the odd graph of it are captured.
-    assert [graph.is_closed for graph in device.graphs] == [True] * 4 + [False] * 8
-    assert [graph.launches for graph in device.graphs] == [1] * 12
+    # Two calls are queued for each of ten sets of buffers, then the even and the odd graph of it are captured.
+    assert [graph.is_closed for graph in device.graphs] == [True] * 4 + [False] * 16
+    assert [graph.launches for graph in device.graphs] == [1] * 20
+
+
+@pytest.mark.parametrize(("sets", "kept"), [(5, 10), (7, 14), (21, 16)])
+def test_sets_of_buffers_in_turn_are_captured_once(sets: int, kept: int) -> None:
+    """Two graphs for each. More sets than there is room for do not displace each other in each turn."""
+    session = session_of(lstm_graph(Size(hidden=4, steps=1, streams=1), "step"))
+    device = gpu_of(session.engine)
+    feeds = {"x": np.ones((1, 1, 4), np.float32), "cont": np.ones((1, 1), np.float32)}
+    buffers = [resident(device, feeds) for _ in range(sets)]
+    for _ in range(8):
+        for mine in buffers:
+            session.run(mine)
+    assert len(device.graphs) == kept
+    assert not any(graph.is_closed for graph in device.graphs)
 
 
 def resident(device: FakeDevice, feed: dict[str, Array]) -> dict[str, DeviceResident]:
@@ -83,6 +101,21 @@ def test_graphs_are_off_where_capture_fails(stream_graph: Graph, caplog: pytest.
         "CUDA graphs are off: capture failed, as it was told to"
     ]
     assert device.graphs == []
+
+
+def test_a_capture_that_fails_by_chance_is_tried_again(
+    stream_graph: Graph, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = session_of(stream_graph)
+    device = gpu_of(session.engine)
+    feeds = steps(24)
+    found = [session.run(feed)["prob"] for feed in feeds[:2]]
+    with device.failing("capture"):
+        found += [session.run(feed)["prob"] for feed in feeds[2:4]]
+    found += [session.run(feed)["prob"] for feed in feeds[4:]]
+    assert_as_caffe(found)
+    assert caplog.records == []
+    assert [graph.launches for graph in device.graphs] == [9, 9]
 
 
 def test_graphs_are_off_where_tensorrt_says_so(stream_graph: Graph, caplog: pytest.LogCaptureFixture) -> None:
@@ -225,7 +258,66 @@ def test_graphs_of_other_shapes_are_dropped() -> None:
             }
             np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
     device = gpu_of(session.engine)
-    assert [made.is_closed for made in device.graphs] == [True] * 4 + [False] * 2
-    queued = contexts_of(session.engine)[0].runs
-    # For each size the even and the odd run are queued, and then captured.
-    assert len(queued) == 3 * 4
+    assert [made.is_closed for made in device.graphs] == [True] * 2 + [False] * 4
+    # For each size the even and the odd run are queued, and then captured. The size that came back has its own context.
+    assert [len(context.runs) for context in contexts_of(session.engine)] == [2 * 4, 4]
+
+
+def alternating(session: prototrt.Session, size: int, turns: int) -> None:
+    """Two prepared calls of different shapes, in turn."""
+    calls = [session.prepare(continuing_step(streams, size)) for streams in (4, 7)]
+    for _ in range(turns):
+        for call in calls:
+            session.reset()
+            call.run()
+
+
+def test_shapes_in_turn_are_replayed() -> None:
+    """Each has a context of its own, and all contexts work in the same memory."""
+    graph, size = any_streams()
+    session = session_of(graph)
+    device = gpu_of(session.engine)
+    blocks = len(device.memory)
+    alternating(session, size, 8)
+    assert len(contexts_of(session.engine)) == 2
+    assert {context.workspace for context in contexts_of(session.engine)} == {
+        contexts_of(session.engine)[0].workspace
+    }
+    assert len(device.memory) == blocks
+    assert not any(made.is_closed for made in device.graphs)
+    assert sum(made.launches for made in device.graphs) == 2 * 8 - 2  # each is queued once
+
+
+def test_shapes_in_turn_without_memory_of_the_caller() -> None:
+    """A context of an old TensorRT has its own memory: there is one."""
+    graph, size = any_streams()
+    engine = fake_engine(graph, manages_memory=False)
+    alternating(prototrt.Session(engine), size, 4)
+    assert len(contexts_of(engine)) == 1
+    assert gpu_of(engine).graphs == []
+
+
+def test_shapes_that_keep_changing_share_a_few_contexts() -> None:
+    """Twice as many as there are contexts for, in turn; then two of them stay."""
+    session, reference = beside(dynamic_graph())
+    shapes = [(length, streams) for length in range(1, 5) for streams in range(3, 7)]
+    for turn in range(6):
+        for length, streams in shapes if turn < 4 else shapes[-2:] * 4:
+            feeds = feeds_of(length, streams, turn)
+            for one in (session, reference):
+                one.reset()
+            np.testing.assert_array_equal(session.run(feeds)["h"], reference.run(feeds)["h"])
+    device = gpu_of(session.engine)
+    assert len(contexts_of(session.engine)) == 2 + CONTEXTS_AT_MOST  # the first, and one that had to go
+    assert any(made.launches > 2 for made in device.graphs)
+
+
+def test_a_shape_that_is_refused_makes_one_context() -> None:
+    session = session_of(dynamic_graph())
+    fake: Any = session.engine._engine
+    session.run(continuing(2, 3, 0))
+    fake.refused_shapes = {(5, 3, 6)}
+    for _ in range(20):
+        with pytest.raises(EngineError, match=r"^TensorRT refuses the shape"):
+            session.run(continuing(5, 3, 1))
+    assert len(contexts_of(session.engine)) <= 2

@@ -335,7 +335,7 @@ def test_ways_that_are_none(source: str, options: dict[str, str], message: str) 
 
 def test_a_session_without_an_engine() -> None:
     with prototrt.Session(dynamic_graph()) as session, pytest.raises(ConversionError) as caught:
-        session.engine.context()
+        session.engine.context(session.engine.workspace(0))
     assert str(caught.value) == (
         'this session does not run an engine\n  fix: make it with on="engine", and ask before it is closed'
     )

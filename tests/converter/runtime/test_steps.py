@@ -10,6 +10,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError, EngineError
+from prototrt.converter.runtime.launcher import STEPS_AT_MOST
 from prototrt.converter.selftest.nets import Size, lstm_graph
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
@@ -73,6 +74,17 @@ def test_steps_become_one_graph(stream_graph: Graph) -> None:
     # After an even number of steps the state is where it was: one graph does.
     assert [graph.launches for graph in device.graphs] == [9]
     assert device.calls["upload"] == 20
+
+
+def test_long_calls_are_not_captured() -> None:
+    """A graph holds each kernel of each step."""
+    session = session_of(lstm(6))
+    random = np.random.default_rng(1)
+    for count, graphs in ((STEPS_AT_MOST + 1, 0), (STEPS_AT_MOST, 1)):
+        feeds = {"x": random.random((count, 1, 1, 6), np.float32), "cont": np.ones((count, 1, 1))}
+        for _ in range(5):
+            session.run_steps(feeds, count)
+        assert len(gpu_of(session.engine).graphs) == graphs
 
 
 def test_exposed_state_is_given_for_each_step() -> None:
