@@ -6,7 +6,14 @@ import sys
 
 import click
 
-from prototrt.converter.commandline.commands.converting import convert, deploy, new_rule, triton, upgrade
+from prototrt.converter.commandline.commands.converting import (
+    convert,
+    deepstream,
+    deploy,
+    new_rule,
+    triton,
+    upgrade,
+)
 from prototrt.converter.commandline.commands.many_nets import batch, cache, survey
 from prototrt.converter.commandline.commands.running import bench, calibrate, run, verify
 from prototrt.converter.commandline.commands.showing import doctor, dot, inspect, layers, selftest
@@ -22,6 +29,7 @@ COMMANDS = (
     cache,
     calibrate,
     convert,
+    deepstream,
     deploy,
     doctor,
     dot,

@@ -346,6 +346,28 @@ class TritonOptions(Options):
     trust_not_before: str | None = option("Demand a plan that was signed on this date, or later.")
 
 
+DeepStreamTarget: TypeAlias = Literal["datacenter", "jetson", "jetpack4", "jetpack5", "jetpack6"]
+"""The machines that run DeepStream, by their TensorRT."""
+
+
+@dataclass(frozen=True)
+class DeepStreamOptions(Options):
+    """How a net becomes a folder for DeepStream's Gst-nvinfer."""
+
+    name: str | None = same_as(TritonOptions, "name")
+    target: DeepStreamTarget | None = one_of(
+        DeepStreamTarget,
+        "The machine whose TensorRT builds the engine, as of convert; by default datacenter.",
+        default=None,
+        synonyms={name: target for name, target in MACHINES.items() if target != "rtx"},
+    )
+    labels: str | None = option("A text file with a class in each line.")
+    old_config: str | None = option("Take over the keys of this old config of Gst-nvinfer.")
+    mean: Sequence[float] = same_as(DataOptions, "mean")
+    scale: float = same_as(DataOptions, "scale")
+    channels: ChannelOrder = same_as(DataOptions, "channels")
+
+
 @dataclass(frozen=True)
 class BatchOptions(Options):
     """How a list of models is converted."""

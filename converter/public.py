@@ -26,6 +26,7 @@ from prototrt.converter.options import (
     BuildOptions,
     CalibrateOptions,
     ConversionOptions,
+    DeepStreamOptions,
     SectionName,
     TritonOptions,
     UpgradeStage,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from prototrt.converter.caffe.upgrading import UpgradedNet
     from prototrt.converter.calibration.calibration import Calibration
     from prototrt.converter.conversion import Converted
+    from prototrt.converter.deepstream.folder import WrittenFolder
     from prototrt.converter.glance.facts import FileFacts
     from prototrt.converter.machines.benchmark import Benchmark
     from prototrt.converter.machines.doctor import Diagnosis
@@ -232,6 +234,27 @@ def triton(
     with silent():
         written = steps.triton(model, repository, serving, rewriting or RewriteOptions(), building)
     tell(written.served.graph.warnings, but=model.warnings)
+    return written
+
+
+def deepstream(
+    model: Model,
+    folder: PathLike,
+    *,
+    options: DeepStreamOptions | None = None,
+    rewriting: RewriteOptions | None = None,
+) -> WrittenFolder:
+    """Write a net into a new folder for Gst-nvinfer of DeepStream: model, config, labels, parser.
+
+    ``written.notes`` say what became of an old config. Raises ``ConversionError``, and ``OptionsError`` if there is
+    such a folder.
+    """
+    refuse_other("deepstream", model, Model)
+    with silent():
+        written = steps.deepstream(
+            model, folder, options or DeepStreamOptions(), rewriting or RewriteOptions()
+        )
+    tell(written.graph.warnings, but=model.warnings)
     return written
 
 

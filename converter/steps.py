@@ -19,11 +19,18 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.conversion import truth_of
-from prototrt.converter.options import BuildOptions, TritonOptions, VerifyOptions, without_progress
+from prototrt.converter.options import (
+    BuildOptions,
+    DeepStreamOptions,
+    TritonOptions,
+    VerifyOptions,
+    without_progress,
+)
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
+    from prototrt.converter.deepstream.folder import WrittenFolder
     from prototrt.converter.glance.facts import FileFacts
     from prototrt.converter.triton.repository import WrittenModel
     from prototrt.converter.verification.verification import Verification
@@ -142,3 +149,29 @@ def triton(
     served = serve(model, rewriting, options)
     served = replace(served, graph=listener(served.graph))
     return write_repository(os.fspath(repository), name, served, options, building)
+
+
+def deepstream(
+    model: Model,
+    folder: PathLike,
+    options: DeepStreamOptions,
+    rewriting: RewriteOptions,
+    listener: GraphListener = lambda graph: graph,
+) -> WrittenFolder:
+    """Rewrite a net for frames of videos, and write it into a folder for Gst-nvinfer."""
+    from prototrt.converter.data.labels import read_labels
+    from prototrt.converter.deepstream.folder import labels_for, pixel_keys, write_folder
+    from prototrt.converter.deepstream.networks import network_of
+    from prototrt.converter.deepstream.old_config import read_config
+    from prototrt.converter.triton.repository import name_of_model
+
+    name = name_of_model(options.name, model.name, model.file)
+    lines = None if options.labels is None else read_labels(options.labels)
+    old = None if options.old_config is None else read_config(options.old_config)
+    if old is not None and old.outputs and not rewriting.outputs:
+        rewriting = replace(rewriting, outputs=tuple(old.outputs))
+    graph = listener(prototrt.rewrite(model, options=rewriting))
+    network = network_of(model, graph)
+    pixels = pixel_keys(model, network, options, rewriting.preprocess)
+    labels = None if lines is None else labels_for(network, lines)
+    return write_folder(Path(folder), name, graph, network, pixels, labels, options.target, old)

@@ -39,6 +39,7 @@ CONTENTS = {
     "Deploy": [
         "docs/deploy",
         "docs/triton",
+        "docs/deepstream",
         "docs/building",
         "docs/signing",
         "samples/cpp/README",

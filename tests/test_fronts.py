@@ -139,6 +139,16 @@ FRONTS: dict[str, Fronts] = {
         "--only goldens --only speed --budget 60",
         lambda: prototrt.selftest(("goldens", "speed"), 60),
     ),
+    "deepstream": Fronts(
+        "steps:deepstream",
+        f"{NET} -o nvinfer --name small --target jetson --mean 1,2,3 --precision fp16",
+        lambda: prototrt.deepstream(
+            model(),
+            "nvinfer",
+            options=prototrt.DeepStreamOptions(name="small", target="jetson", mean=(1, 2, 3)),
+            rewriting=prototrt.RewriteOptions(precision="fp16"),
+        ),
+    ),
     "upgrade": Fronts(
         "caffe.upgrading:upgrade",
         "net.prototxt -o new.prototxt --stage rewritten --cont drop",

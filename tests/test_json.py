@@ -45,6 +45,7 @@ COMMANDS = {
     "bench": ["bench", STREAM, WEIGHTS, "--calls", "1"],
     "layers": ["layers"],
     "triton": ["triton", STREAM, WEIGHTS, "-o", "models"],
+    "deepstream": ["deepstream", STREAM, WEIGHTS, "-o", "nvinfer", "--state", "zero", "--cont", "drop"],
     "doctor": ["doctor"],
     "selftest": ["selftest", "--only", "machine"],
     "new-rule": ["new-rule", DEPLOY, "conv1", WEIGHTS, "-o", "rules.py"],

@@ -78,7 +78,11 @@ STAND_INS = {
     "TRAIN_VAL": "samples/digits/train_val.prototxt",
 }
 """What the words of the table stand for, where it is tried."""
-SHAPES = ("--shape", "data:40x1x32x16", "--shape", "cont:40x1")
+FURTHER = {
+    "deploy": ("--shape", "data:40x1x32x16", "--shape", "cont:40x1"),
+    "deepstream": ("--state", "zero", "--cont", "drop"),
+}
+"""What these commands need for the sample, beside what the table says."""
 
 
 def tasks() -> list[str]:
@@ -94,7 +98,7 @@ def tried(command: str) -> list[str]:
     arguments = [word if at in written else STAND_INS.get(word, word) for at, word in enumerate(words)]
     if "--dynamic" in words:
         arguments = [word.replace("deploy_stream", "deploy") for word in arguments]
-    return [*arguments, *(SHAPES if words[0] == "deploy" else ())]
+    return [*arguments, *FURTHER.get(words[0], ())]
 
 
 def test_the_table_of_tasks_is_read() -> None:

@@ -26,6 +26,7 @@ OUTPUT = {
     "run": ["-o", "out.npz"],
     "batch": ["-o", "out"],
     "triton": ["-o", "out"],
+    "deepstream": ["-o", "out"],
     "new-rule": ["-o", "out.py"],
     "upgrade": ["-o", "new.prototxt"],
 }
@@ -46,6 +47,7 @@ EXPECTED = {
     "models": "a list of models",
     "nets": "a prototxt",
     "labels": "a file of labels",
+    "old_config": "a config of Gst-nvinfer",
     "data_loader": "a Python file",
     "shown": "the results of a self-test",
 }

@@ -1,4 +1,4 @@
-"""What ``convert``, ``run`` and ``triton`` report at their end, in a few lines or as facts for programs."""
+"""What commands that write models report at their end, in a few lines or as facts for programs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
     from prototrt.converter.conversion import Converted
+    from prototrt.converter.deepstream.folder import WrittenFolder
     from prototrt.converter.machines.targets import Target
     from prototrt.converter.triton.repository import WrittenModel
     from prototrt.converter.triton.served import Served
@@ -270,3 +271,57 @@ def blob_text(name: str, shape: Shape, axes: Sequence[str | None] = ()) -> str:
         return f"{name} {sizes(shape)}"
     named = ", ".join(axis or str(dim) for axis, dim in zip(axes, shape, strict=True))
     return f"{name} {sizes(shape)} ({named})"
+
+
+_MEANINGS = {
+    "detections": "a detector, rows of boxes",
+    "clusters": "a detector, DetectNet's objects",
+    "coverage": "a detector, DetectNet's grids",
+    "classes": "a classifier",
+    "masks": "a segmentation",
+    "tensors": "tensors, which your program reads",
+}
+
+
+@dataclass(frozen=True)
+class DeepStreamFolder:
+    """A folder that was written for Gst-nvinfer. ``seconds`` are those of all steps."""
+
+    written: WrittenFolder
+    seconds: float
+
+    @property
+    def summary(self) -> list[str]:
+        """What the net is for Gst-nvinfer, what became of an old config, and what to do next."""
+        written, network = self.written, self.written.network
+        size = sum(file.stat().st_size for file in written.folder.iterdir())
+        return [
+            f"{written.folder.name}: {_MEANINGS[network.meaning]}",
+            f"input    {network.image.name} {sizes(network.image.shape)}",
+            *(f"output   {name}" for name in network.outputs),
+            *(f"left out {layer.origin.note}" for layer in written.graph.left_out),
+            *(f"config   {note}" for note in written.notes),
+            f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
+            *(f"next     {step}" for step in self._next()),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the summary, for programs."""
+        written, network = self.written, self.written.network
+        return {
+            "folder": str(written.folder),
+            "meaning": network.meaning,
+            "outputs": list(network.outputs),
+            "classes": network.classes,
+            "config": {name: dict(keys) for name, keys in written.config.items()},
+            "notes": list(written.notes),
+            "seconds": round(self.seconds, 3),
+            "manifest": dict(written.manifest),
+        }
+
+    def _next(self) -> Iterator[str]:
+        """What is left to do on the machine with DeepStream."""
+        folder = self.written.folder.name
+        if self.written.needs_parser:
+            yield f"copy {folder} to the machine with DeepStream, and type there: make -C {folder}"
+        yield f"name {folder}/config_infer.txt as config-file-path of nvinfer"

@@ -22,10 +22,10 @@ from typing import Any, Final
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, OptionsError
-from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.companions.script import script_of
 from prototrt.converter.conversion import Product
+from prototrt.converter.data.labels import read_labels
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.signatures.feeds import write_results
 from prototrt.converter.triton.config import Labels, config_of, initial_file, outputs_with
@@ -166,14 +166,7 @@ def _free_folder(repository: str | os.PathLike[str], name: str) -> Path:
 
 def _labels(file: str, served: Served) -> tuple[Labels, str]:
     """Which output the labels are for, and their text. Raises ``OptionsError`` if it is not clear."""
-    try:
-        lines = read_regular(file, "a file of labels").decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionsError(
-            Worded('{} "{}" cannot be read: {}', Option("labels"), file, error),
-            fix="give a text file with the name of a class in each line",
-        ) from error
-    lines = [line.strip() for line in lines if line.strip()]
+    lines = read_labels(file)
     candidates = outputs_with(served, len(lines))
     if len(candidates) != 1:
         outputs = ", ".join(f"{value.name} ({', '.join(map(str, value.shape))})" for value in served.outputs)

@@ -29,7 +29,7 @@ from prototrt.converter.commandline.options.loading import (
 )
 from prototrt.converter.commandline.options.parameter_types import OutputFile
 from prototrt.converter.commandline.options.rewriting import rewrite_options
-from prototrt.converter.commandline.options.serving import triton_options
+from prototrt.converter.commandline.options.serving import deepstream_options, triton_options
 from prototrt.converter.commandline.options.stages import print_after_option, printing_after
 from prototrt.converter.commandline.printing import (
     print_result,
@@ -44,6 +44,7 @@ from prototrt.converter.options import (
     NO_SUFFIX,
     BuildOptions,
     ConversionOptions,
+    DeepStreamOptions,
     TritonOptions,
     UpgradeStage,
 )
@@ -208,3 +209,32 @@ def triton(
     net = load_with_weights(model, loading, rewriting)
     written = steps.triton(net, repository, serving, rewriting, building, report_graph)
     print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)
+
+
+@click.command(cls=Guarded, short_help="Write a folder for DeepStream's Gst-nvinfer.")
+@model_options
+@rewrite_options
+@deepstream_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, streaming=DeepStreamOptions)
+def deepstream(
+    model: str,
+    folder: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    streaming: DeepStreamOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL with WEIGHTS as the files that Gst-nvinfer of DeepStream needs.
+
+    They are an ONNX model, a config, labels and, for detectors, the source of a parser for the boxes.
+    """
+    from prototrt.converter import steps
+    from prototrt.converter.commandline.summaries import DeepStreamFolder
+    from prototrt.converter.conversion import load_with_weights
+
+    began = time.perf_counter()
+    net = load_with_weights(model, loading, rewriting)
+    written = steps.deepstream(net, folder, streaming, rewriting, report_graph)
+    print_result(DeepStreamFolder(written, time.perf_counter() - began), as_json, tell_summary)

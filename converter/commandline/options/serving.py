@@ -1,12 +1,12 @@
-"""How a net becomes a model of Triton: ``TritonOptions``."""
+"""How a net becomes a model of Triton, or a folder for DeepStream: ``TritonOptions``, ``DeepStreamOptions``."""
 
 from __future__ import annotations
 
 import click
 
 from prototrt.converter.commandline.options.groups import field_option, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, Moment
-from prototrt.converter.options import BuildOptions, TritonOptions
+from prototrt.converter.commandline.options.parameter_types import InputFile, Moment, Numbers
+from prototrt.converter.options import BuildOptions, DeepStreamOptions, TritonOptions
 
 triton_options = options(
     click.option(
@@ -30,4 +30,17 @@ triton_options = options(
         "backend",
         meaning="For --platform python: rtx or enterprise writes a plan instead of an ONNX model.",
     ),
+)
+
+deepstream_options = options(
+    click.option(
+        "-o", "folder", metavar="FOLDER", required=True, help="The folder for all files, which must be new."
+    ),
+    field_option(DeepStreamOptions, "name", metavar="NAME"),
+    field_option(DeepStreamOptions, "target"),
+    field_option(DeepStreamOptions, "labels", type=InputFile(), metavar="FILE"),
+    field_option(DeepStreamOptions, "old_config", type=InputFile(), metavar="FILE"),
+    field_option(DeepStreamOptions, "mean", type=Numbers()),
+    field_option(DeepStreamOptions, "scale", type=float),
+    field_option(DeepStreamOptions, "channels"),
 )

@@ -1,0 +1,1 @@
+"""What DeepStream's Gst-nvinfer needs: what `prototrt deepstream` writes."""
