@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, TypeAlias
 
 from prototrt.surgery.ir import Dim, Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
@@ -52,26 +52,10 @@ _UNITS = "units"
 """The name of the factor of an axis that counts neither steps nor streams, as the hidden units of a state."""
 
 
-Axes: TypeAlias = tuple[tuple[int, int], ...]
-"""Axes of one value, each with the axis of another value that counts the same."""
-
-
-class Twins(NamedTuple):
-    """Two values with axes that count the same, one by one."""
-
-    x: Value
-    y: Value
-    axes: Axes
-
-
-class TiedAxes(NamedTuple):
-    """Axes of two values that together hold the same elements in the same order."""
-
-    left: Sequence[Place]
-    right: Sequence[Place]
-
-
-Rule: TypeAlias = Callable[[Node, Any], Iterator[Twins | TiedAxes]]
+Groups: TypeAlias = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""Axes of two values that hold the same elements in the same order: mostly one of each."""
+Tie: TypeAlias = tuple[Value, Value, Groups]
+Rule: TypeAlias = Callable[[Node, Any], Iterator[Tie]]
 
 
 def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
@@ -99,18 +83,14 @@ class _AxisNames:
     def __init__(self, graph: Graph) -> None:
         self._factors: dict[Place, Factors] = {}
         self._fresh: list[Place] = []
-        self._twins: dict[Value, list[tuple[Value, Axes]]] = {}
-        """The values that have axes like those of one value."""
-        self._groups: dict[Place, list[TiedAxes]] = {}
-        """The groups in which an axis is."""
-        for tie in _ties_of(graph):
-            if isinstance(tie, Twins):
-                x, y, axes = tie
-                self._twins.setdefault(x, []).append((y, axes))
-                self._twins.setdefault(y, []).append((x, _turned(axes)))
-            else:
-                for place in (*tie.left, *tie.right):
-                    self._groups.setdefault(place, []).append(tie)
+        self._ties: dict[Place, list[tuple[Sequence[Place], Sequence[Place]]]] = {}
+        """The groups in which an axis is, and their counterparts."""
+        for x, y, tied in _ties_of(graph):
+            for left, right in tied if not (x.is_constant or y.is_constant) else ():
+                sides = [(x, axis) for axis in left], [(y, axis) for axis in right]
+                for source, target in (sides, sides[::-1]):
+                    for place in source:
+                        self._ties.setdefault(place, []).append((source, target))
 
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
@@ -139,59 +119,49 @@ class _AxisNames:
 
     def spread(self) -> None:
         """Carry what is known along all ties; along those of several axes last, since sizes of 1 make them vague."""
-        vague: list[TiedAxes] = []
+        vague: list[tuple[Sequence[Place], Sequence[Place]]] = []
         while self._fresh or vague:
-            if self._fresh:
-                place = self._fresh.pop()
-                self._carry_to_twins(place, self._factors[place])
-                vague += self._groups.get(place, ())
-            else:
-                left, right = vague.pop()
-                self._carry(left, right)
-                self._carry(right, left)
+            if not self._fresh:
+                self._carry(*vague.pop())
+                continue
+            place = self._fresh.pop()
+            for source, target in self._ties.get(place, ()):
+                if len(source) == len(target) == 1:
+                    self._carry_one(place, target[0])
+                else:
+                    vague.append((source, target))
 
-    def _carry_to_twins(self, place: Place, factors: Factors) -> None:
-        value, axis = place
-        for other, axes in self._twins.get(value, ()):
-            for own, others in axes:
-                if own == axis and self._factors.get(twin := (other, others)) is not factors:
-                    before, after = value.shape[own], other.shape[others]
-                    # A size of 1 that becomes another one was broadcast: it counts nothing.
-                    is_broadcast = before != after and 1 in (before, after)
-                    if not is_broadcast and (part := _resized(factors, after)):
-                        self.learn(twin, part)
+    def _carry_one(self, source: Place, target: Place) -> None:
+        before, after = (value.shape[axis] for value, axis in (source, target))
+        # A size of 1 that becomes another one was broadcast: it counts nothing.
+        is_broadcast = before != after and 1 in (before, after)
+        if not is_broadcast and (part := _resized(self._factors[source], after)):
+            self.learn(target, part)
 
     def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
         """Learn on one side of a tie of several axes what the other side knows."""
         carried, before = ([self._factors.get(place, ()) for place in side] for side in (source, target))
-        is_whole = all(factors or _size(place) == 1 for place, factors in zip(source, carried, strict=True))
-        joined = _joined(carried)
-        if not is_whole or _UNCLEAR in carried or _needed(joined) == _needed(_joined(before)):
+        sides = zip(source, carried, strict=True)
+        is_whole = all(factors or value.shape[axis] == 1 for (value, axis), factors in sides)
+        needed = _needed(carried)
+        if not is_whole or _UNCLEAR in carried or needed == _needed(before):
             return
-        sizes = [_size(place) for place in target]
-        parts = _aligned(carried, sizes) or _split(_needed(joined), sizes) or [()] * len(target)
+        sizes = [value.shape[axis] for value, axis in target]
+        parts = _aligned(carried, sizes) or _split(needed, sizes) or [()] * len(target)
         for place, part in zip(target, parts, strict=True):
             if part:
                 self.learn(place, part)
 
 
-def _size(place: Place) -> Dim:
-    value, axis = place
-    return value.shape[axis]
-
-
-def _joined(parts: Iterable[Factors]) -> Factors:
-    return tuple(factor for factors in parts for factor in factors)
-
-
-def _needed(factors: Factors) -> Factors:
-    """The factors without a single step or unit, unless there is nothing else: a row of one step is a stream."""
+def _needed(parts: Iterable[Factors]) -> Factors:
+    """All factors without a single step or unit, unless there is nothing else: a row of one step is a stream."""
+    factors = tuple(chain.from_iterable(parts))
     return tuple(factor for factor in factors if factor.name == STREAMS or factor.size != 1) or factors
 
 
 def _aligned(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | None:
     """The factors of axes of size 1, for other such axes: from the last one on, or from the first one on."""
-    if any(factor.size != 1 for factor in _joined(parts)) or any(size != 1 for size in sizes):
+    if any(factor.size != 1 for factor in chain.from_iterable(parts)) or any(size != 1 for size in sizes):
         return None
     places, count = [place for place, factors in enumerate(parts) if factors], len(sizes)
     for shift in (count - len(parts), 0):
@@ -228,145 +198,120 @@ def _resized(factors: Factors, size: Dim) -> Factors:
     return (replace(factors[0], size=size),) if [factor.name for factor in factors] == [STEPS] else ()
 
 
-def _ties_of(graph: Graph) -> Iterator[Twins | TiedAxes]:
+def _ties_of(graph: Graph) -> Iterator[Tie]:
     kinds = {type(node.op) for node in walk(graph)}
     rules = {kind: [_RULES[each] for each in kind.__mro__ if each in _RULES] for kind in kinds}
     for node in walk(graph):
         for rule in rules[type(node.op)]:
             yield from rule(node, node.op)
     for pair in graph.recurrences:
-        yield from _axis_by_axis(pair.input, pair.output)
+        yield pair.input, pair.output, _one_by_one(range(len(pair.input.shape)))
 
 
-def _tied(x: Value, y: Value, axes: Iterable[tuple[int, int]]) -> Iterator[Twins]:
-    """A tie of single axes. The axes of constants count nothing."""
-    if not (x.is_constant or y.is_constant):
-        yield Twins(x, y, tuple(axes))
+def _one_by_one(left: Iterable[int], right: Iterable[int] | None = None) -> Groups:
+    """Axes with single counterparts; by default those at the same places."""
+    return (
+        [((a,), (a,)) for a in left]
+        if right is None
+        else [((a,), (b,)) for a, b in zip(left, right, strict=True)]
+    )
 
 
-@cache
-def _turned(axes: Axes) -> Axes:
-    return tuple((right, left) for left, right in axes)
-
-
-def _axis_by_axis(x: Value, y: Value, but: Sequence[int] = ()) -> Iterator[Twins]:
-    """A tie of all axes of equal places, but those listed."""
-    yield from _tied(x, y, _equal_places(len(x.shape), *but))
-
-
-@cache
-def _equal_places(count: int, *but: int) -> Axes:
-    return tuple((axis, axis) for axis in range(count) if axis not in but)
-
-
-def _pointwise(node: Node, op: Op) -> Iterator[Twins]:
-    """Elements at equal places; sizes 1 broadcast."""
+def _elementwise(node: Node, op: Op) -> Iterator[Tie]:
+    """Elements at equal places; sizes 1 broadcast, and an axis of which only some steps are left still counts steps."""
     y = node.outputs[0]
     for x in node.inputs:
         if len(x.shape) == len(y.shape):
-            yield from _axis_by_axis(x, y)
+            yield x, y, _one_by_one(range(len(x.shape)))
 
 
-def _along(node: Node, op: Any) -> Iterator[Twins]:
-    """Primitives that change one axis: it may still count steps."""
-    for x in node.inputs:
-        yield from _axis_by_axis(x, node.outputs[0])
-
-
-def _outside_axis(node: Node, op: Any) -> Iterator[Twins]:
+def _outside_axis(node: Node, op: Any) -> Iterator[Tie]:
     """Primitives after which the elements of one axis are others."""
+    (x, *_), rank = node.inputs, len(node.inputs[0].shape)
     for y in node.outputs:
-        yield from _axis_by_axis(node.inputs[0], y, [op.axis])
+        yield x, y, _one_by_one(axis for axis in range(rank) if axis != op.axis)
 
 
-def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Twins]:
+def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Tie]:
     x, lengths = node.inputs
-    yield from _axis_by_axis(x, node.outputs[0])
-    yield from _tied(lengths, x, [(0, 1)])
+    yield x, node.outputs[0], _one_by_one(range(len(x.shape)))
+    yield lengths, x, _one_by_one([0], [1])
 
 
-def _reduce(node: Node, op: Reduce) -> Iterator[Twins]:
+def _reduce(node: Node, op: Reduce) -> Iterator[Tie]:
     kept = [axis for axis in range(len(node.inputs[0].shape)) if axis not in op.axes]
-    places = kept if op.keep else range(len(kept))
-    yield from _tied(node.inputs[0], node.outputs[0], zip(kept, places, strict=True))
+    yield node.inputs[0], node.outputs[0], _one_by_one(kept, kept if op.keep else range(len(kept)))
 
 
-def _matmul(node: Node, op: MatMul) -> Iterator[Twins]:
+def _matmul(node: Node, op: MatMul) -> Iterator[Tie]:
     (a, b), y, last = node.inputs, node.outputs[0], len(node.outputs[0].shape) - 1
-    for x in (a, b):
-        yield from _tied(x, y, ((axis, axis) for axis in range(last - 1)))
-    yield from _tied(a, y, [(last - 1, last - 1)])
-    yield from _tied(b, y, [(last - 1 if op.transpose_b else last, last)])
+    yield a, y, _one_by_one(range(last))
+    column = last - 1 if op.transpose_b else last
+    yield b, y, _one_by_one([*range(last - 1), column], [*range(last - 1), last])
 
 
-def _gather(node: Node, op: Gather) -> Iterator[Twins]:
-    (table, index), y = node.inputs, node.outputs[0]
-    yield from _tied(index, y, ((axis, axis) for axis in range(len(index.shape))))
-    yield from _tied(table, y, ((axis, axis + len(index.shape) - 1) for axis in range(1, len(table.shape))))
+def _gather(node: Node, op: Gather) -> Iterator[Tie]:
+    (table, index), y, picked = node.inputs, node.outputs[0], len(node.inputs[1].shape)
+    yield index, y, _one_by_one(range(picked))
+    yield table, y, _one_by_one(range(1, len(table.shape)), range(picked, len(y.shape)))
 
 
-def _images(node: Node, op: Op) -> Iterator[Twins]:
-    yield from _tied(node.inputs[0], node.outputs[0], [(0, 0)])
+def _images(node: Node, op: Op) -> Iterator[Tie]:
+    yield node.inputs[0], node.outputs[0], _one_by_one([0])
 
 
-def _transpose(node: Node, op: Transpose) -> Iterator[Twins]:
-    yield from _tied(node.inputs[0], node.outputs[0], ((old, new) for new, old in enumerate(op.order)))
+def _transpose(node: Node, op: Transpose) -> Iterator[Tie]:
+    yield node.inputs[0], node.outputs[0], _one_by_one(op.order, range(len(op.order)))
 
 
-def _reshape(node: Node, op: Reshape) -> Iterator[Twins | TiedAxes]:
+def _reshape(node: Node, op: Reshape) -> Iterator[Tie]:
     x, y = node.inputs[0], node.outputs[0]
-    for left, right in () if x.is_constant else groups(x.shape, y.shape):
-        if len(left) == len(right) == 1:
-            yield Twins(x, y, ((left[0], right[0]),))
-        else:
-            yield TiedAxes([(x, axis) for axis in left], [(y, axis) for axis in right])
+    yield x, y, groups(x.shape, y.shape)
 
 
-def _scan(node: Node, op: Scan) -> Iterator[Twins]:
+def _scan(node: Node, op: Scan) -> Iterator[Tie]:
     outer, inner = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
     written, result = op.named_outputs(node.outputs), op.named_outputs(op.body.outputs)
-    for x, y in zip((*outer.states, *outer.invariants), (*inner.states, *inner.invariants), strict=True):
-        yield from _axis_by_axis(x, y)
     for x, y in (
+        *zip((*outer.states, *outer.invariants), (*inner.states, *inner.invariants), strict=True),
         *zip(result.states, inner.states, strict=True),
         *zip(result.states, written.states, strict=True),
     ):
-        yield from _axis_by_axis(x, y)
-    pairs = [
+        yield x, y, _one_by_one(range(len(x.shape)))
+    leading = next((value for value in outer.sequences if not value.is_constant), outer.sequences[0])
+    for all_steps, step in (
         *zip(outer.sequences, inner.sequences, strict=True),
         *zip(written.stacked, result.stacked, strict=True),
-    ]
-    leading = next((value for value in outer.sequences if not value.is_constant), outer.sequences[0])
-    for all_steps, step in pairs:
-        yield from _tied(all_steps, step, ((axis + 1, axis) for axis in range(len(step.shape))))
-        yield from _tied(leading, all_steps, [(0, 0)])
+    ):
+        yield all_steps, step, _one_by_one(range(1, len(all_steps.shape)), range(len(step.shape)))
+        yield leading, all_steps, _one_by_one([0])
 
 
 _RULES: Mapping[type[Op], Rule] = {
-    Affine: _pointwise,
-    Binary: _pointwise,
-    Cast: _pointwise,
-    Concat: _along,
+    Affine: _elementwise,
+    Binary: _elementwise,
+    Cast: _elementwise,
+    Concat: _elementwise,
     Convolution: _images,
     Deconvolution: _images,
-    Dequantize: _pointwise,
+    Dequantize: _elementwise,
     Gather: _gather,
-    LRN: _pointwise,
+    LRN: _elementwise,
     MatMul: _matmul,
-    PReLU: _pointwise,
-    Pad: _along,
+    PReLU: _elementwise,
+    Pad: _elementwise,
     Patches: _images,
-    Pointwise: _pointwise,
-    Quantize: _pointwise,
+    Pointwise: _elementwise,
+    Quantize: _elementwise,
     Reduce: _reduce,
     Reshape: _reshape,
     Resize: _images,
-    Reverse: _pointwise,
+    Reverse: _elementwise,
     ReverseSequence: _reverse_sequence,
     Scan: _scan,
-    Select: _pointwise,
-    Slice: _along,
-    Softmax: _pointwise,
+    Select: _elementwise,
+    Slice: _elementwise,
+    Softmax: _elementwise,
     Tile: _outside_axis,
     TopK: _outside_axis,
     Transpose: _transpose,

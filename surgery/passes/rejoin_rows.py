@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from prototrt.surgery.ir import Graph, Node, Op, Value
 from prototrt.surgery.ir.verification import changes
 from prototrt.surgery.ops import Concat, Gather, Identity, Reshape, Slice
 
 
-@dataclass(frozen=True, slots=True)
-class _RowRange:
+class _RowRange(NamedTuple):
     """Rows of a value (rows, ...), from ``start`` to before ``end``."""
 
     value: Value
     start: int
     end: int
-
-    @property
-    def is_all(self) -> bool:
-        return (self.start, self.end) == (0, self.value.shape[0])
 
 
 @changes("other writers")
@@ -33,53 +29,59 @@ def rejoin_rows(graph: Graph) -> Graph:
     several values, a Concat of these values replaces them.
     Left alone: rows in another order, and rows of different shapes.
     """
-    rows = _RowSources()
-    joined = _Joined(graph)
+    rows = dict[Value, Sequence[_RowRange]]()
+    fixed = {*graph.inputs, *graph.outputs}
+    nodes, stands_for = list[Node](), dict[Value, Value]()
     for node in graph.nodes:
-        rows.note(node)
-        joined.add(node, rows.of(node.outputs[0]) if isinstance(node.op, (Concat, Reshape)) else ())
-    return joined.graph()
+        y = node.outputs[0]
+        rows[y] = _rows_written(node, rows)
+        values = tuple(run.value for run in rows[y])
+        op = _over_sources(node, rows[y])
+        if not isinstance(op, Identity):
+            nodes.append(node if op is None else replace(node, op=op, inputs=values))
+        elif y not in fixed:
+            stands_for[y] = values[0]
+        elif values[0] in fixed or values[0].is_constant:  # the user knows both names
+            nodes.append(node)
+        else:
+            fixed.add(values[0])
+            stands_for[values[0]] = y
+    return graph if tuple(nodes) == graph.nodes else _renamed(graph, nodes, stands_for)
 
 
-class _RowSources:
-    """The rows that a value consists of, in order, whatever its shape."""
+def _rows_written(node: Node, rows: Mapping[Value, Sequence[_RowRange]]) -> Sequence[_RowRange]:
+    """The rows that a node's result consists of, in order, whatever its shape; none if they are its own."""
+    op, read = node.op, node.inputs
+    if isinstance(op, Slice) and op.axis == 0 and isinstance(op.start, int) and isinstance(op.size, int):
+        return _cut(read[0], op.start, op.start + op.size, rows)
+    if isinstance(op, Gather) and read[1].data is not None and not read[1].shape:
+        return _cut(read[0], int(read[1].data), int(read[1].data) + 1, rows)
+    if not isinstance(op, Reshape) and not (isinstance(op, Concat) and op.axis == 0):
+        return ()
+    runs = [_rows_of(value, rows) for value in read]
+    is_uniform = len({run.value.shape[1:] for each in runs for run in each}) == 1
+    return _merged(run for each in runs for run in each) if all(runs) and is_uniform else ()
 
-    def __init__(self) -> None:
-        self._ranges: dict[Value, Sequence[_RowRange]] = {}
 
-    def of(self, value: Value) -> Sequence[_RowRange]:
-        return self._ranges.get(value) or self._own(value)
+def _rows_of(value: Value, rows: Mapping[Value, Sequence[_RowRange]]) -> Sequence[_RowRange]:
+    count = value.shape[0] if value.shape else None
+    return rows.get(value) or ([_RowRange(value, 0, count)] if isinstance(count, int) else ())
 
-    def note(self, node: Node) -> None:
-        """Record the rows that a node's result consists of."""
-        op, read = node.op, node.inputs
-        if isinstance(op, Slice) and op.axis == 0 and isinstance(op.start, int) and isinstance(op.size, int):
-            self._ranges[node.outputs[0]] = self._cut(read[0], op.start, op.start + op.size)
-        elif isinstance(op, Gather) and read[1].data is not None and not read[1].shape:
-            row = int(read[1].data)
-            self._ranges[node.outputs[0]] = self._cut(read[0], row, row + 1)
-        elif isinstance(op, Reshape) or (isinstance(op, Concat) and op.axis == 0):
-            runs = [run for value in read for run in self.of(value)]
-            if all(self.of(value) for value in read) and len({run.value.shape[1:] for run in runs}) == 1:
-                self._ranges[node.outputs[0]] = _merged(runs)
 
-    @staticmethod
-    def _own(value: Value) -> Sequence[_RowRange]:
-        rows = value.shape[0] if value.shape else None
-        return [_RowRange(value, 0, rows)] if isinstance(rows, int) else []
-
-    def _cut(self, value: Value, start: int, end: int) -> Sequence[_RowRange]:
-        """Some rows of a value, as rows of what it consists of; if that does not account for all rows, as its own."""
-        runs = self.of(value)
-        if sum(run.end - run.start for run in runs) != value.shape[0]:
-            return [_RowRange(value, start, end)]
-        ranges, first = [], 0
-        for run in runs:
-            low, high = max(start - first, 0), min(end - first, run.end - run.start)
-            if low < high:
-                ranges.append(_RowRange(run.value, run.start + low, run.start + high))
-            first += run.end - run.start
-        return ranges
+def _cut(
+    value: Value, start: int, end: int, rows: Mapping[Value, Sequence[_RowRange]]
+) -> Sequence[_RowRange]:
+    """Some rows of a value, as rows of what it consists of; if that does not account for all rows, as its own."""
+    runs = _rows_of(value, rows)
+    if sum(run.end - run.start for run in runs) != value.shape[0]:
+        return [_RowRange(value, start, end)]
+    ranges, first = [], 0
+    for run in runs:
+        low, high = max(start - first, 0), min(end - first, run.end - run.start)
+        if low < high:
+            ranges.append(_RowRange(run.value, run.start + low, run.start + high))
+        first += run.end - run.start
+    return ranges
 
 
 def _merged(runs: Iterable[_RowRange]) -> Sequence[_RowRange]:
@@ -87,59 +89,32 @@ def _merged(runs: Iterable[_RowRange]) -> Sequence[_RowRange]:
     merged: list[_RowRange] = []
     for run in runs:
         if merged and merged[-1].value is run.value and merged[-1].end == run.start:
-            merged[-1] = replace(merged[-1], end=run.end)
+            merged[-1] = merged[-1]._replace(end=run.end)
         else:
             merged.append(run)
     return merged
 
 
-class _Joined:
-    """Rebuilds the graph with the sources of rows."""
+def _over_sources(node: Node, runs: Sequence[_RowRange]) -> Op | None:
+    """What makes the result of a Concat or a Reshape of the values that its rows are from; None for other nodes."""
+    y, count = node.outputs[0], sum(run.end - run.start for run in runs)
+    if not isinstance(node.op, (Concat, Reshape)) or not runs or y.shape != (count, *runs[0].value.shape[1:]):
+        return None
+    are_whole = all((run.start, run.end) == (0, run.value.shape[0]) for run in runs)
+    if len(runs) == 1:
+        return Identity() if are_whole else Slice(0, runs[0].start, count)
+    return Concat(0) if are_whole and node.inputs != tuple(run.value for run in runs) else None
 
-    def __init__(self, graph: Graph) -> None:
-        self._old = graph
-        self._fixed = {*graph.inputs, *graph.outputs}
-        self._nodes: list[Node] = []
-        self._stands_for: dict[Value, Value] = {}
-        self._is_changed = False
 
-    def add(self, node: Node, runs: Sequence[_RowRange]) -> None:
-        """Add a node, or its replacement if it concatenates the rows of values."""
-        y, values = node.outputs[0], tuple(run.value for run in runs)
-        rows = sum(run.end - run.start for run in runs)
-        op: Op | None = None
-        if runs and values[0] is not y and y.shape == (rows, *values[0].shape[1:]):
-            if len(runs) == 1:
-                op = Identity() if runs[0].is_all else Slice(0, runs[0].start, rows)
-            elif all(run.is_all for run in runs) and node.inputs != values:
-                op = Concat(0)
-        if isinstance(op, Identity) and self._is_copy(values[0], y):
-            self._is_changed = True
-        elif op is not None and not isinstance(op, Identity):
-            self._nodes.append(replace(node, op=op, inputs=values))
-            self._is_changed = True
-        else:
-            self._nodes.append(node)
-
-    def _is_copy(self, x: Value, y: Value) -> bool:
-        """Replace one value by the other; False if the user knows both names."""
-        if y not in self._fixed:
-            self._stands_for[y] = x
-            return True
-        if x in self._fixed or x.is_constant:
-            return False
-        self._fixed.add(x)
-        self._stands_for[x] = y
-        return True
-
-    def graph(self) -> Graph:
-        """The new graph, or the old one if nothing changed."""
-        if not self._is_changed:
-            return self._old
-        final = {old: self._stands_for.get(new, new) for old, new in self._stands_for.items()}
-        names = self._stands_for  # a value has the name of the graph's output that it is
-        nodes = [
-            replace(node.reading(final), outputs=tuple(names.get(value, value) for value in node.outputs))
-            for node in self._nodes
-        ]
-        return self._old.with_nodes(nodes, final)
+def _renamed(graph: Graph, nodes: Iterable[Node], stands_for: Mapping[Value, Value]) -> Graph:
+    """The graph of these nodes; a value has the name of the graph's output that it is."""
+    final = {old: stands_for.get(new, new) for old, new in stands_for.items()}
+    return graph.with_nodes(
+        (
+            replace(
+                node.reading(final), outputs=tuple(stands_for.get(value, value) for value in node.outputs)
+            )
+            for node in nodes
+        ),
+        final,
+    )

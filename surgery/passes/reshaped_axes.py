@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from prototrt.surgery.ir import Shape, element_count
+from prototrt.surgery.ir import Shape
+from prototrt.surgery.ops.shape import measure
 
 Group = tuple[list[int], list[int]]
 """Axes before and after a Reshape that hold the same elements in the same order."""
@@ -13,65 +14,41 @@ Group = tuple[list[int], list[int]]
 def groups(x: Shape, y: Shape) -> list[Group]:
     """The groups of axes of two shapes with as many elements, as small as the sizes tell.
 
-    Axes of size 1 between two groups are a group of their own if both shapes have some there, one for each pair if they
-    have equally many. Otherwise they belong to the group before them, or to the first one.
+    A group ends where the axes up to there hold as many elements in both shapes. Axes of size 1 between two groups are
+    a group of their own if both shapes have some there, one for each pair if they have equally many. Otherwise they
+    belong to the group before them, or to the first one.
     """
-    left, right = ([axis for axis, dim in enumerate(shape) if dim != 1] for shape in (x, y))
-    first = _equal_ends(x, y, left, right)
-    last = _equal_ends(x, y, left[first:][::-1], right[first:][::-1])
-    ends = len(left) - last, len(right) - last
-    pairs: list[Group] = [([a], [b]) for a, b in zip(left[:first], right[:first], strict=True)]
-    pairs += _between(x, y, left[first : ends[0]], right[first : ends[1]])
-    pairs += [([a], [b]) for a, b in zip(left[ends[0] :], right[ends[1] :], strict=True)]
-    return _with_ones(x, y, pairs)
-
-
-def _equal_ends(x: Shape, y: Shape, left: Sequence[int], right: Sequence[int]) -> int:
-    """How many of these axes have equal sizes, from the first one on."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (a, b) in pairs if x[a] != y[b]), min(len(left), len(right)))
-
-
-def _between(x: Shape, y: Shape, left: list[int], right: list[int]) -> list[Group]:
-    """Groups of these axes: each ends as soon as both sides have as many elements."""
-    if not left and not right:
-        return []
-    if any(isinstance(dim, str) for dim in (*(x[axis] for axis in left), *(y[axis] for axis in right))):
-        return [(left, right)]
-    pairs: list[Group] = []
-    while left and right:
-        a, b = [left.pop(0)], [right.pop(0)]
-        while (held := _count(x, a)) != (other := _count(y, b)):
-            if held < other:
-                a.append(left.pop(0))
-            else:
-                b.append(right.pop(0))
-        pairs.append((a, b))
-    return pairs
-
-
-def _count(shape: Shape, axes: Sequence[int]) -> int:
-    return element_count(tuple(shape[axis] for axis in axes))
-
-
-def _with_ones(x: Shape, y: Shape, pairs: Sequence[Group]) -> list[Group]:
-    """The groups with the axes of size 1 between them, or as parts of them."""
-    joined: list[Group] = []
-    loose: Group = ([], [])  # before the first group
-    ends = [*pairs, ([len(x)], [len(y)])]
-    at = 0, 0
-    for left, right in ends:
-        ones = list(range(at[0], left[0])), list(range(at[1], right[0]))
-        if len(ones[0]) == len(ones[1]):
-            joined += [([a], [b]) for a, b in zip(*ones, strict=True)]
-        elif all(ones) or not pairs:
-            joined.append(ones)
-        elif joined:
-            joined[-1] = ([*joined[-1][0], *ones[0]], [*joined[-1][1], *ones[1]])
+    counts_of_y = _counts(y)
+    ends = [count for count in dict.fromkeys(_counts(x)) if count in counts_of_y]
+    found: list[Group] = []
+    first: Group = [], []
+    for (left_ones, left), (right_ones, right) in zip(_parts(x, ends), _parts(y, ends), strict=True):
+        if len(left_ones) == len(right_ones):
+            found += [([a], [b]) for a, b in zip(left_ones, right_ones, strict=True)]
+        elif left_ones and right_ones:
+            found.append((left_ones, right_ones))
         else:
-            loose = ones
-        at = left[-1] + 1, right[-1] + 1
-        if left[0] < len(x):
-            joined.append(([*loose[0], *range(left[0], at[0])], [*loose[1], *range(right[0], at[1])]))
-            loose = ([], [])
-    return [(left, right) for left, right in joined if left and right]
+            before = found[-1] if found else first
+            before[0].extend(left_ones)
+            before[1].extend(right_ones)
+        if left:
+            found.append(([*first[0], *left], [*first[1], *right]))
+            first = [], []
+    return found
+
+
+def _counts(shape: Shape) -> list[tuple[object, ...]]:
+    """How many elements the axes before each axis hold, and all axes."""
+    measures = (measure(shape[:axis]) for axis in range(len(shape) + 1))
+    return [(count, *of_data) for count, of_data in measures]
+
+
+def _parts(shape: Shape, ends: Iterable[object]) -> list[Group]:
+    """The axes between two counts of elements: the leading ones of size 1, and the others."""
+    parts: dict[object, Group] = {count: ([], []) for count in ends}
+    part: Group = [], []
+    for axis, count in enumerate(_counts(shape)[:-1]):
+        part = parts.get(count, part)
+        ones, others = part
+        (ones if shape[axis] == 1 and not others else others).append(axis)
+    return [*parts.values()]
