@@ -18,14 +18,11 @@ from prototrt.caffe_proto.layer_types import layer_type as facts_of
 # The fields of these messages exist only at run time, so there is nothing that a type checker could know.
 Message: TypeAlias = Any
 
+_DESCRIPTORS = Path(__file__).with_name("caffe.binpb")
 _OF_ANY_LAYER = ("transform_param", "loss_param")
 
 
 @cache
-def _pool() -> descriptor_pool.DescriptorPool:
-    return private_pool(Path(__file__).with_name("caffe.binpb"))
-
-
 def private_pool(descriptors: Path) -> descriptor_pool.DescriptorPool:
     """A pool with only the descriptors that ``make proto`` made from a .proto file."""
     files = descriptor_pb2.FileDescriptorSet()
@@ -39,13 +36,13 @@ def private_pool(descriptors: Path) -> descriptor_pool.DescriptorPool:
 @cache
 def message_class(name: str) -> Message:
     """The class of a message of caffe.proto, as in ``message_class("NetParameter")``."""
-    descriptor = _pool().FindMessageTypeByName(f"caffe.{name}")
+    descriptor = private_pool(_DESCRIPTORS).FindMessageTypeByName(f"caffe.{name}")
     return message_factory.GetMessageClass(descriptor)
 
 
 def enum_name(enum: str, number: int) -> str | None:
     """The word for a number of an enum, as in ``enum_name("V1LayerParameter.LayerType", 4)``."""
-    value = _pool().FindEnumTypeByName(f"caffe.{enum}").values_by_number.get(number)
+    value = private_pool(_DESCRIPTORS).FindEnumTypeByName(f"caffe.{enum}").values_by_number.get(number)
     return value.name if value else None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt.converter.views.stages import READERS, ShownStage
-from prototrt.surgery.ir import Graph, node_count
+from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, lowered
 from prototrt.surgery.views.dot import dot_from_graph
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
@@ -112,7 +112,7 @@ def test_convert_prints_graphs_once_and_counts_what_tensorrt_is_given(
     target = str(tmp_path / "digits.plan")
     text = done("convert", DEPLOY, WEIGHTS, "-o", target, "--print-after", "merge_reshapes", *options).stdout
     assert headings(text) == ["# after merge_reshapes (TensorRT)"]
-    nodes = node_count(lowered(rewritten, "tensorrt"))
+    nodes = len([*walk(lowered(rewritten, "tensorrt"))])
     assert f"\ndigits: 19 Caffe layers -> {nodes} nodes -> " in text
 
 

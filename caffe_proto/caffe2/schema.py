@@ -8,20 +8,17 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from google.protobuf import descriptor_pool, message_factory
+from google.protobuf import message_factory
 
 from prototrt.caffe_proto.schema import Message, private_pool
 
-
-@cache
-def _pool() -> descriptor_pool.DescriptorPool:
-    return private_pool(Path(__file__).with_name("caffe2.binpb"))
+_DESCRIPTORS = Path(__file__).with_name("caffe2.binpb")
 
 
 @cache
 def message_class(name: str) -> Message:
     """The class of a message of caffe2.proto, as in ``message_class("NetDef")``."""
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"caffe2.{name}"))
+    return message_factory.GetMessageClass(private_pool(_DESCRIPTORS).FindMessageTypeByName(f"caffe2.{name}"))
 
 
 # TensorProto.DataType, as far as it names what a blob may hold here, and the words that old files use.

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.onnx.api import ELEMENT_TYPES, imported
 from prototrt.converter.onnx.sizes import SizeName
-from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, node_count
+from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, walk
 from prototrt.surgery.ir.shapes import symbol_sources
 
 Proto: TypeAlias = Any
@@ -47,7 +47,7 @@ class OnnxModel:
     def __init__(self, graph: Graph, opset: int) -> None:
         self.helper = imported("onnx.helper")
         self.opset = opset
-        self.primitives = node_count(graph)
+        self.primitives = len([*walk(graph)])
         """The number of nodes, including those in bodies."""
         self.nodes: list[Proto] = []
         self._outermost = self.nodes

@@ -28,7 +28,7 @@ from prototrt.converter.views.notebook import notebook_build
 from prototrt.converter.writing.files import HashedStream, atomic_write
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign
-from prototrt.surgery.ir import Graph, node_count
+from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.pipeline import lowered
 
 
@@ -117,7 +117,8 @@ def build_file(
     See docs/decisions/0005-plans-are-streamed.md.
     """
     with _prepared(graph, options) as job, publication(path) as files:
-        with files.create(path) as file, HashedStream(file) as stream:
+        with files.create(path) as file, ThreadPoolExecutor(2) as threads:
+            stream = HashedStream(file, threads)
             plan = job.stream(stream.write)
             manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
         for companion, content in job.companions(plan).items():
@@ -261,7 +262,7 @@ def network_of(graph: Graph, backend: Backend, tile: TileLowering = "native") ->
     network = Network(backend, tile)
     prepared = lowered(graph, "tensorrt")
     lower(prepared, network)
-    network.primitives = node_count(prepared)
+    network.primitives = len([*walk(prepared)])
     return network
 
 

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.readers.tensorrt_limits import refuse_beyond_tensorrt
 from prototrt.converter.tensorrt.api import Backend
 from prototrt.converter.tensorrt.network import Network, Tensor
-from prototrt.surgery.ir import Graph, Node, Op, Value, takes_array
+from prototrt.surgery.ir import Graph, Op, Value, takes_array
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops import NonMaxSuppression
 from prototrt.surgery.ops.families import FAMILIES, family_of
@@ -58,7 +58,11 @@ def lower_nodes(network: Network, graph: Graph, tensors: dict[Value, Tensor]) ->
     """Lower the nodes of a graph or of a body; ``tensors`` knows the inputs and learns the rest."""
     for node in graph.nodes:
         with network.at(node):
-            results = lowers.get(type(node.op))(network, node.op, *_inputs(network, node, tensors))
+            inputs = [
+                value.data if takes_array(node, position) else tensor_of(network, value, tensors)
+                for position, value in enumerate(node.inputs)
+            ]
+            results = lowers.get(type(node.op))(network, node.op, *inputs)
             for value, tensor in zip(node.outputs, results, strict=True):
                 tensor.name = value.name
                 tensors[value] = tensor
@@ -67,10 +71,3 @@ def lower_nodes(network: Network, graph: Graph, tensors: dict[Value, Tensor]) ->
 def tensor_of(network: Network, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
     """The tensor of a value; a constant becomes one when it is first asked for."""
     return network.constant(value) if value.is_constant else tensors[value]
-
-
-def _inputs(network: Network, node: Node, tensors: Mapping[Value, Tensor]) -> list[object]:
-    return [
-        value.data if takes_array(node, position) else tensor_of(network, value, tensors)
-        for position, value in enumerate(node.inputs)
-    ]

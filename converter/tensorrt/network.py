@@ -60,6 +60,8 @@ class Network:
         self._inputs: dict[Value, Tensor] = {}
         self._read: dict[str, Tensor] = {}
         self._made: list[Layer] = []
+        self.weights_bytes = 0
+        """The bytes of all arrays that were handed over: a plan is at least this large."""
         self._kept: list[Array] = []
         self._constants: dict[Value, Tensor] = {}
         self._scalars: dict[Dim, Tensor] = {}
@@ -135,11 +137,6 @@ class Network:
         )
 
     @property
-    def weights_bytes(self) -> int:
-        """The bytes of all arrays that were handed over: a plan is at least this large."""
-        return sum(array.nbytes for array in self._kept)
-
-    @property
     def no_weights(self) -> Any:
         """For a layer that reads a tensor instead."""
         return self.trt.Weights()
@@ -148,13 +145,14 @@ class Network:
         """An array as ``Weights`` which point to it; copied only if it is not contiguous."""
         if not array.flags.c_contiguous:
             array = np.array(array, order="C")
-        self._kept.append(array)
+        self.keep(array)
         dtype = self.backend.dtype(DType.of(array.dtype))
         return self.trt.Weights(dtype, array.ctypes.data, array.size)
 
     def keep(self, array: Array) -> None:
         """Keep an array alive that TensorRT only points to."""
         self._kept.append(array)
+        self.weights_bytes += array.nbytes
 
     def constant(self, value: Value) -> Tensor:
         """The tensor of a constant, made once."""

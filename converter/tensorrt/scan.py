@@ -27,19 +27,16 @@ def scan(network: Network, op: Scan, *inputs: Tensor) -> list[Tensor]:
     results = op.named_outputs([tensor_of(network, value, tensors) for value in op.body.outputs])
     for recurrence, state in zip(recurrences, results.states, strict=True):
         recurrence.set_input(1, state)
+    stacking = "REVERSE" if op.reverse else "CONCATENATE"
     return [
-        *(_last(network, loop, recurrence.get_output(0)) for recurrence in recurrences),
-        *(_stacked(network, loop, result, steps, op.reverse) for result in results.stacked),
+        *(_output(network, loop, layer.get_output(0), "LAST_VALUE") for layer in recurrences),
+        *(_output(network, loop, result, stacking, steps) for result in results.stacked),
     ]
 
 
-def _last(network: Network, loop: object, state: Tensor) -> Tensor:
-    kind = network.enum("LoopOutput", "LAST_VALUE")
-    return network.add("loop_output", state, kind, 0, owner=loop).get_output(0)
-
-
-def _stacked(network: Network, loop: object, element: Tensor, steps: Tensor, reverse: bool) -> Tensor:
-    kind = network.enum("LoopOutput", "REVERSE" if reverse else "CONCATENATE")
-    layer = network.add("loop_output", element, kind, 0, owner=loop)
-    layer.set_input(1, steps)
+def _output(network: Network, loop: object, value: Tensor, kind: str, steps: Tensor | None = None) -> Tensor:
+    """A value of the last step, or those of all steps."""
+    layer = network.add("loop_output", value, network.enum("LoopOutput", kind), 0, owner=loop)
+    if steps is not None:
+        layer.set_input(1, steps)
     return layer.get_output(0)

@@ -16,7 +16,7 @@ from prototrt.converter.torch.safetensors import write_safetensors
 from prototrt.converter.torch.source import module_text
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign, torch_weights
-from prototrt.surgery.ir import Graph, node_count
+from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import lowered
 
@@ -56,7 +56,7 @@ def export_torch(
         facts = {"weights": Path(weights).name, "tensors": len(source.arrays)}
         manifest = {
             **graph_facts(graph),
-            "nodes": node_count(graph),
+            "nodes": len([*walk(graph)]),
             "torch": facts,
             **(notes or {}),
         }

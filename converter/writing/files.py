@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,23 +31,17 @@ def result_text(facts: Mapping[str, object]) -> str:
 
 
 class HashedStream:
-    """Writes to a stream and hashes, each in its own thread, while the caller makes the next pieces.
+    """Writes to a stream and hashes, each in a thread of its own, while the caller makes the next pieces.
 
     One piece is held at a time. A failure to write raises with the next piece, or when the hash is asked for.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, threads: Executor) -> None:
         self.bytes = 0
         self._stream = stream
         self._digest = hashlib.sha256()
-        self._background = ThreadPoolExecutor(2)
+        self._threads = threads
         self._held: list[Future[Any]] = []
-
-    def __enter__(self) -> HashedStream:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._background.shutdown()
 
     @property
     def sha256(self) -> str:
@@ -58,9 +52,7 @@ class HashedStream:
     def write(self, piece: bytes | memoryview) -> None:
         """Take a piece, once the one before it is written."""
         self._wait()
-        self._held = [
-            self._background.submit(take, piece) for take in (self._stream.write, self._digest.update)
-        ]
+        self._held = [self._threads.submit(take, piece) for take in (self._stream.write, self._digest.update)]
         self.bytes += len(piece)
 
     def _wait(self) -> None:

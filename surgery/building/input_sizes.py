@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
-from prototrt.caffe_proto.common.options import Shapes
 from prototrt.caffe_proto.common.wording import Option, Worded, excerpt
 from prototrt.surgery.ir import Graph, Range, Shape, Size, computable, range_of, size_from_text, symbols_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes
@@ -163,8 +162,6 @@ def shapes_of_options(options: RewriteOptions) -> dict[str, Sizes]:
 
 
 def profile_of(options: RewriteOptions) -> Profile:
-    return Profile(_sizes(options.min_shapes), _sizes(options.opt_shapes), _sizes(options.max_shapes))
-
-
-def _sizes(shapes: Shapes | None) -> dict[str, Sizes]:
-    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    given = (options.min_shapes, options.opt_shapes, options.max_shapes)
+    least, usual, most = ({name: tuple(sizes) for name, sizes in (each or {}).items()} for each in given)
+    return Profile(least, usual, most)

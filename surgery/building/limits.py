@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 from math import prod
 
 from google.protobuf.message import Message
@@ -44,21 +45,17 @@ def refuse_overflow(layer: Layer) -> None:
     """Raise ``NetError`` for a number among the layer's parameters that Caffe's ints cannot hold."""
     for field in parameter_fields(layer.type):
         param = getattr(layer.message, field)
-        for message in [param] if isinstance(param, Message) else param:
-            _refuse_overflow_of(message, field)
-
-
-def _refuse_overflow_of(message: Message, field: str) -> None:
-    for descriptor, value in message.ListFields():
-        if descriptor.cpp_type != descriptor.CPPTYPE_UINT32:
-            continue
-        numbers = value if is_repeated(descriptor) else [value]
-        if max(numbers) > MOST_ELEMENTS:
-            raise NetError(
-                f"{descriptor.name} is {max(numbers)}, expected at most {MOST_ELEMENTS}",
-                because="Caffe counts with 32-bit integers",
-                fix=f"set {descriptor.name} in {field}",
-            )
+        messages = [param] if isinstance(param, Message) else param
+        for descriptor, value in chain.from_iterable(message.ListFields() for message in messages):
+            if descriptor.cpp_type != descriptor.CPPTYPE_UINT32:
+                continue
+            number = max(value) if is_repeated(descriptor) else value
+            if number > MOST_ELEMENTS:
+                raise NetError(
+                    f"{descriptor.name} is {number}, expected at most {MOST_ELEMENTS}",
+                    because="Caffe counts with 32-bit integers",
+                    fix=f"set {descriptor.name} in {field}",
+                )
 
 
 def refuse_large(name: str, number: int, most: int) -> None:

@@ -374,11 +374,6 @@ def walk(graph: Graph) -> Iterator[Node]:
             yield from walk(body)
 
 
-def node_count(graph: Graph) -> int:
-    """The number of nodes, including those in bodies."""
-    return sum(1 for _ in walk(graph))
-
-
 def wiring(graph: Graph) -> list[object]:
     """What a graph computes, independent of names: the ops and how they are connected."""
     numbers: dict[Value, object] = {value: index for index, value in enumerate(graph.inputs)}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Dim, Op, Value
+from prototrt.surgery.ir import Node, Op, Value, element_count
 from prototrt.surgery.ops import (
     Axis,
     Binary,
@@ -32,7 +32,7 @@ Apply: TypeAlias = Callable[..., Value]
 
 
 @dataclass(frozen=True, slots=True)
-class AllSteps:
+class _AllSteps:
     """``suits`` is whether the op can do so, with sequences in these places."""
 
     apply: Apply
@@ -60,20 +60,11 @@ def _matmul(build: Builder, op: MatMul, values: Sequence[Value], is_each: Sequen
     rows = [dim for dim in a.shape[1:-1] if dim != 1]
     if len(rows) > 1 and not all(isinstance(dim, int) for dim in rows):
         return _stretching(build, op, values, is_each, hint)
-    flat = build.reshape(a, (a.shape[0], _merged(rows), a.shape[-1]), hint=f"{hint}_rows")
+    count = rows[0] if len(rows) == 1 else element_count(tuple(rows))
+    flat = build.reshape(a, (a.shape[0], count, a.shape[-1]), hint=f"{hint}_rows")
     matrix = build.reshape(b, (1, *b.shape[-2:]), hint=f"{hint}_matrix")
     product = build.add(op, flat, matrix, hint=hint)
     return build.reshape(product, (*a.shape[:-1], product.shape[-1]), hint=f"{hint}_restored")
-
-
-def _merged(rows: Sequence[Dim]) -> Dim:
-    if len(rows) == 1:
-        return rows[0]
-    count = 1
-    for dim in rows:
-        assert isinstance(dim, int)
-        count *= dim
-    return count
 
 
 def _reshape(
@@ -98,26 +89,42 @@ def _along(build: Builder, op: Any, values: Sequence[Value], is_each: Sequence[b
     return build.add(replace(op, axis=op.axis + 1), *values, hint=hint)
 
 
-_ALL_STEPS: dict[type[Op], AllSteps] = {
-    Binary: AllSteps(_stretching),
-    Cast: AllSteps(_pointwise),
-    Concat: AllSteps(_along, lambda op, is_each: all(is_each)),
-    Gather: AllSteps(_pointwise, lambda op, is_each: not is_each[0]),
-    MatMul: AllSteps(_matmul),
-    PReLU: AllSteps(_stretching, lambda op, is_each: is_each[0]),
-    Pointwise: AllSteps(_pointwise),
-    Reduce: AllSteps(_reduce),
-    Reshape: AllSteps(_reshape),
-    Reverse: AllSteps(_along),
-    Slice: AllSteps(_along),
-    Softmax: AllSteps(_along),
-    Tile: AllSteps(_along),
-    Transpose: AllSteps(_transpose),
-    Select: AllSteps(_stretching),
+_ALL_STEPS: dict[type[Op], _AllSteps] = {
+    Binary: _AllSteps(_stretching),
+    Cast: _AllSteps(_pointwise),
+    Concat: _AllSteps(_along, lambda op, is_each: all(is_each)),
+    Gather: _AllSteps(_pointwise, lambda op, is_each: not is_each[0]),
+    MatMul: _AllSteps(_matmul),
+    PReLU: _AllSteps(_stretching, lambda op, is_each: is_each[0]),
+    Pointwise: _AllSteps(_pointwise),
+    Reduce: _AllSteps(_reduce),
+    Reshape: _AllSteps(_reshape),
+    Reverse: _AllSteps(_along),
+    Slice: _AllSteps(_along),
+    Softmax: _AllSteps(_along),
+    Tile: _AllSteps(_along),
+    Transpose: _AllSteps(_transpose),
+    Select: _AllSteps(_stretching),
 }
 """Primitives that are missing here are not moved."""
 
 
-def all_steps_of(op: Op) -> AllSteps | None:
-    """How a primitive does so, or None."""
-    return next((how for kind, how in _ALL_STEPS.items() if isinstance(op, kind)), None)
+@dataclass(slots=True)
+class Lifted:
+    """The values that replace those of other nodes: with the additional axis (``each``), or without it (``once``)."""
+
+    each: dict[Value, Value] = field(default_factory=dict)
+    once: dict[Value, Value] = field(default_factory=dict)
+
+    def add(self, build: Builder, node: Node, values: Sequence[Value], is_each: Sequence[bool]) -> bool:
+        """Add a node over other values, which have the axis where ``is_each`` is true; False if it cannot be."""
+        build.origin = node.origin
+        if not any(is_each):
+            results = build.add_all(node.op, *values, hint=node.hint)
+            self.once.update(zip(node.outputs, results, strict=True))
+            return True
+        how = next((how for kind, how in _ALL_STEPS.items() if isinstance(node.op, kind)), None)
+        if how is None or not how.suits(node.op, is_each):
+            return False
+        self.each[node.outputs[0]] = how.apply(build, node.op, values, is_each, node.hint)
+        return True

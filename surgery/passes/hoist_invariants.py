@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
 from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import MatMul, Scan, ScanInputs
-from prototrt.surgery.passes.all_steps import all_steps_of
+from prototrt.surgery.passes.all_steps import Lifted
 
 SMALL = 1 << 12
 """Elements per step: a result of this size is computed for all steps at once even if that makes it larger."""
@@ -38,64 +39,34 @@ def hoist_invariants(graph: Graph) -> Graph:
     return graph.with_nodes(build.nodes) if changed else graph
 
 
-@dataclass(slots=True)
-class _Outside:
-    """The values outside that replace values of a body: computed ``once``, or for ``each`` step."""
-
-    once: dict[Value, Value]
-    each: dict[Value, Value]
-    gone: list[Node] = field(default_factory=list)
-
-    def knows(self, value: Value) -> bool:
-        return value.is_constant or value in self.once or value in self.each
-
-    def single(self, value: Value) -> Value:
-        return value if value.is_constant else self.once[value]
-
-
 def _hoisted(build: Builder, node: Node, scan: Scan) -> Node:
     """The Scan over the rest of its body. The moved nodes go to ``build``."""
     inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(node.inputs)
-    outside = _Outside(
-        once=dict(zip(inner.invariants, outer.invariants, strict=True)),
+    outside = Lifted(
         each=dict(zip(inner.sequences, outer.sequences, strict=True)),
+        once=dict(zip(inner.invariants, outer.invariants, strict=True)),
     )
-    for step in scan.body.nodes:
-        if not bodies(step.op) and not set(step.outputs) & set(scan.body.outputs):
-            _hoist(build, step, outside)
-    if not outside.gone:
-        return node
-    return _over(node, scan, outside)
+    gone = {step for step in scan.body.nodes if _is_hoisted(build, step, scan, outside)}
+    return _over(node, scan, outside, gone) if gone else node
 
 
-def _hoist(build: Builder, node: Node, outside: _Outside) -> None:
-    """Compute a node before the Scan, if possible."""
-    if not all(outside.knows(value) for value in node.inputs):
-        return
-    build.origin = node.origin
-    if not any(value in outside.each for value in node.inputs):
-        results = build.add_all(node.op, *map(outside.single, node.inputs), hint=node.hint)
-        outside.once.update(zip(node.outputs, results, strict=True))
-    else:
-        for_all = _for_all_steps(node, outside)
-        if for_all is None:
-            return
-        values = [outside.each.get(value) or outside.single(value) for value in node.inputs]
-        is_each = [value in outside.each for value in node.inputs]
-        outside.each[node.outputs[0]] = for_all(build, node.op, values, is_each, node.hint)
-    outside.gone.append(node)
+def _is_hoisted(build: Builder, node: Node, scan: Scan, outside: Lifted) -> bool:
+    """Compute a node before the Scan; False if it stays in the body."""
+    replaced = ChainMap(outside.each, outside.once)
+    if not all(value.is_constant or value in replaced for value in node.inputs):
+        return False
+    if bodies(node.op) or not {*node.outputs}.isdisjoint(scan.body.outputs):
+        return False
+    is_each = [value in outside.each for value in node.inputs]
+    values = [replaced.get(value, value) for value in node.inputs]
+    return not _grows(node, is_each) and outside.add(build, node, values, is_each)
 
 
-def _for_all_steps(node: Node, outside: _Outside) -> Callable[..., Value] | None:
-    """How to compute the node for all steps at once; None if it must not or cannot be."""
-    if not isinstance(node.op, MatMul):
-        largest = max(_elements(value.shape) for value in node.inputs if value in outside.each)
-        if _elements(node.outputs[0].shape) > max(largest, SMALL):
-            return None
-    how = all_steps_of(node.op)
-    if how is None or not how.suits(node.op, [value in outside.each for value in node.inputs]):
-        return None
-    return how.apply
+def _grows(node: Node, is_each: Sequence[bool]) -> bool:
+    """Whether the result for all steps is much larger than the sequences that it is computed from."""
+    sizes = [_elements(value.shape) for value, each in zip(node.inputs, is_each, strict=True) if each]
+    is_limited = bool(sizes) and not isinstance(node.op, MatMul)
+    return is_limited and _elements(node.outputs[0].shape) > max(*sizes, SMALL)
 
 
 def _elements(shape: Shape) -> int:
@@ -103,9 +74,8 @@ def _elements(shape: Shape) -> int:
     return prod(dim for dim in shape if isinstance(dim, int))
 
 
-def _over(node: Node, scan: Scan, outside: _Outside) -> Node:
+def _over(node: Node, scan: Scan, outside: Lifted, gone: Collection[Node]) -> Node:
     """The Scan whose body lacks the moved nodes and reads their results."""
-    gone = set(outside.gone)
     rest = [inner for inner in scan.body.nodes if inner not in gone]
     read = {value for inner in rest for value in inner.inputs} | set(scan.body.outputs)
     each = _read(outside.each, read)

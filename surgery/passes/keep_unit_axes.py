@@ -8,7 +8,7 @@ from dataclasses import replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ops import Axis, Gather, Reshape, Slice
-from prototrt.surgery.passes.all_steps import all_steps_of
+from prototrt.surgery.passes.all_steps import Lifted
 
 
 def keep_unit_axes(graph: Graph) -> Graph:
@@ -21,11 +21,11 @@ def keep_unit_axes(graph: Graph) -> Graph:
     Left alone: the user's layers, primitives that do not support an additional axis, and graphs in which
     as many nodes would still remove or add an axis.
     """
-    lifted = _Lifted(graph)
+    kept = _KeptAxes(graph)
     for node in graph.nodes:
-        lifted.add(node)
-    lifted.restore(graph.outputs)
-    nodes = lifted.build.nodes
+        kept.add(node)
+    kept.restore(graph.outputs)
+    nodes = kept.build.nodes
     return graph.with_nodes(nodes) if _changes(nodes) < _changes(graph.nodes) else graph
 
 
@@ -49,12 +49,13 @@ def _picked_row(node: Node) -> int | None:
     return row if 0 <= row < table.shape[0] else None
 
 
-class _Lifted:
+class _KeptAxes:
     """The nodes of a graph with values that keep their axis of size 1, and without it for readers that need that."""
 
     def __init__(self, graph: Graph) -> None:
         self.build = Builder(names_in(graph))
-        self._with_axis: dict[Value, Value] = {}
+        self._lifted = Lifted()
+        self._with_axis = self._lifted.each
         self._unwritten: dict[Value, Node] = {}
         """Values that no node writes any more, and the nodes that would write them."""
         self._stands_for: dict[Value, Value] = {}
@@ -66,17 +67,17 @@ class _Lifted:
         node = node.reading(self._stands_for)
         x, y, row = node.inputs[0] if node.inputs else None, node.outputs[0], _picked_row(node)
         self.build.origin = node.origin
-        if x is not None and y.is_surgical and isinstance(node.op, Reshape) and x.shape == (1, *y.shape):
+        drops_axis = x is not None and isinstance(node.op, Reshape) and x.shape == (1, *y.shape)
+        if x is not None and y.is_surgical and (drops_axis or row is not None):
             self.restore([x])
-            self._lift(node, x)
-        elif x is not None and y.is_surgical and row is not None:
-            self.restore([x])
-            self._lift(node, self.build.add(Slice(0, row, 1), x, hint=node.hint))
+            self._with_axis[y] = x if row is None else self.build.add(Slice(0, row, 1), x, hint=node.hint)
+            self._unwritten[y] = node
         elif isinstance(node.op, Reshape) and x in self._with_axis and y.shape == (1, *x.shape):
             if y.is_surgical and y not in self._outputs:
                 self._stands_for[y] = self._with_axis[x]
             else:
-                self.build.nodes.append(replace(node, op=_copy(y), inputs=(self._with_axis[x],)))
+                copy = _reshape(y, first=0)
+                self.build.nodes.append(replace(node, op=copy, inputs=(self._with_axis[x],)))
         elif not self._compute(node):
             self.restore(node.inputs)
             self.build.nodes.append(node)
@@ -87,39 +88,21 @@ class _Lifted:
             if (node := self._unwritten.pop(value, None)) is not None:
                 self.build.nodes.append(node)
 
-    def _lift(self, node: Node, with_axis: Value) -> None:
-        """Record the value with its axis that replaces the output of the node."""
-        (value,) = node.outputs
-        self._with_axis[value], self._unwritten[value] = with_axis, node
-
     def _compute(self, node: Node) -> bool:
         """Compute the node with the axis; False if that is not possible."""
         is_each = [value in self._with_axis for value in node.inputs]
-        kind = all_steps_of(node.op)
-        if kind is None or not any(is_each) or not kind.suits(node.op, is_each):
+        if not any(is_each) or not node.is_surgical or not node.outputs[0].is_surgical:
             return False
-        if not node.is_surgical or not node.outputs[0].is_surgical:
+        if sum(isinstance(dim, str) for dim in node.outputs[0].shape) > 1:  # TensorRT's Reshape can move one
             return False
-        if (
-            sum(isinstance(dim, str) for dim in node.outputs[0].shape) > 1
-        ):  # TensorRT's Reshape can move one of them
+        y, values = node.outputs[0], [self._with_axis.get(value, value) for value in node.inputs]
+        if not self._lifted.add(self.build, node, values, is_each):
             return False
-        self.restore(value for value in node.inputs if value not in self._with_axis)
-        values = [self._with_axis.get(value, value) for value in node.inputs]
-        result = kind.apply(self.build, node.op, values, is_each, node.hint)
-        self._lift(replace(node, op=_without_axis(node.outputs[0]), inputs=(result,)), result)
+        self._unwritten[y] = replace(node, op=_reshape(y, first=1), inputs=(self._with_axis[y],))
         return True
 
 
-def _copy(value: Value) -> Reshape:
-    """An op that returns a value of the same shape."""
-    return Reshape(
-        tuple(Axis(index) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
-    )
-
-
-def _without_axis(value: Value) -> Reshape:
-    """An op that returns the value without the additional first axis."""
-    return Reshape(
-        tuple(Axis(index + 1) if isinstance(dim, str) else dim for index, dim in enumerate(value.shape))
-    )
+def _reshape(value: Value, first: int) -> Reshape:
+    """An op that makes a value of one that has its sizes from this axis on."""
+    shape = enumerate(value.shape, first)
+    return Reshape(tuple(Axis(axis) if isinstance(dim, str) else dim for axis, dim in shape))

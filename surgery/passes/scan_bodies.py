@@ -46,7 +46,10 @@ def _changed(build: Builder, node: Node) -> Node:
         if factor is None:
             build.nodes.append(each)
         else:
-            _scale_late(build, each, *factor)
+            rows, factors = factor
+            build.origin = each.origin
+            product = build.add(each.op, rows, each.inputs[1], hint="unscaled")
+            build.nodes.append(replace(each, op=MULTIPLY, inputs=(product, factors)))
     if len(build.nodes) == len(body.nodes):
         return node
     read = {value for each in build.nodes for value in each.inputs} | outputs
@@ -63,12 +66,6 @@ def _row_factor(node: Node, scaled: Mapping[Value, Node]) -> tuple[Value, Value]
         if rows.shape == result.shape and factor.shape[-1] == 1 != rows.shape[-1]:
             return rows, factor
     return None
-
-
-def _scale_late(build: Builder, node: Node, rows: Value, factor: Value) -> None:
-    build.origin = node.origin
-    product = build.add(node.op, rows, node.inputs[1], hint="unscaled")
-    build.nodes.append(replace(node, op=MULTIPLY, inputs=(product, factor)))
 
 
 @needs(Scan, Binary)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, bodies, wiring
 from prototrt.surgery.ir.uniform_constants import are_equal, stacked
 from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
-from prototrt.surgery.passes.all_steps import all_steps_of
+from prototrt.surgery.passes.all_steps import Lifted
 
 
 @needs(Scan)
@@ -92,13 +92,14 @@ def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
 def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], body: Graph) -> None:
     """Add the Scan over the inputs of all of them, and the nodes that cut its results into theirs."""
     op = replace(scans[0], body=body)
+    is_turned = [scan.reverse != op.reverse for scan in scans]
     read = [op.named_inputs(node.inputs) for node in group]
     written = [op.named_outputs(node.outputs) for node in group]
     states = zip(*(each.states for each in read), strict=True)
     sequences = zip(*(each.sequences for each in read), strict=True)
     inputs = ScanInputs(
-        tuple(_rows(build, values) for values in states),
-        tuple(_side_by_side(build, values, scans) for values in sequences),
+        tuple(_stack(build, 0, values, "rows") for values in states),
+        tuple(_stack(build, 1, _turned(build, values, is_turned), "side_by_side") for values in sequences),
         read[0].invariants,
     )
     shapes = op.shape(*(value.shape for value in inputs))
@@ -111,29 +112,25 @@ def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], bod
     if len(group) == 1:  # its body returns the elements of sequences in their old shape
         outputs = replace(outputs, stacked=written[0].stacked)
     build.nodes.append(replace(group[0], op=op, inputs=tuple(inputs), outputs=tuple(outputs)))
-    for place, (node, scan, old) in enumerate(zip(group, scans, written, strict=True)):
+    for place, (node, old) in enumerate(zip(group, written, strict=True)):
         build.origin = node.origin
         for joint, state in zip(outputs.states, old.states, strict=True):
             _cut(build, joint, 0, place, [], state)
         if len(group) > 1:
-            turned: Sequence[Op] = [Reverse(0)] if scan.reverse != op.reverse else []
+            turned: Sequence[Op] = [Reverse(0)] if is_turned[place] else []
             for joint, sequence in zip(outputs.stacked, old.stacked, strict=True):
                 _cut(build, joint, 1, place, turned, sequence)
 
 
-def _rows(build: Builder, values: Sequence[Value]) -> Value:
-    """Values of one shape as the rows of one."""
-    rows = [build.reshape(value, (1, *value.shape)) for value in values]
-    return rows[0] if len(rows) == 1 else build.add(Concat(0), *rows, hint="rows")
+def _turned(build: Builder, sequences: Iterable[Value], are_turned: Iterable[bool]) -> Iterator[Value]:
+    for value, is_turned in zip(sequences, are_turned, strict=True):
+        yield build.add(Reverse(0), value, hint="turned") if is_turned else value
 
 
-def _side_by_side(build: Builder, values: Sequence[Value], scans: Sequence[Scan]) -> Value:
-    """Sequences (T, ...) as one (T, count, ...) in the direction of the first."""
-    columns = []
-    for value, scan in zip(values, scans, strict=True):
-        turned = build.add(Reverse(0), value, hint="turned") if scan.reverse != scans[0].reverse else value
-        columns.append(build.reshape(turned, (value.shape[0], 1, *value.shape[1:])))
-    return columns[0] if len(columns) == 1 else build.add(Concat(1), *columns, hint="side_by_side")
+def _stack(build: Builder, axis: int, values: Iterable[Value], hint: str) -> Value:
+    """Values of one shape as one value with an additional axis."""
+    rows = [build.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])) for value in values]
+    return rows[0] if len(rows) == 1 else build.add(Concat(axis), *rows, hint=hint)
 
 
 def _cut(build: Builder, joint: Value, axis: int, place: int, then: Sequence[Op], old: Value) -> None:
@@ -148,14 +145,6 @@ def _cut(build: Builder, joint: Value, axis: int, place: int, then: Sequence[Op]
     build.nodes.append(Node(build.fresh("one"), ops[-1], (joint,), (old,), build.origin, is_surgical=True))
 
 
-@dataclass(slots=True)
-class _Held:
-    """The values of the joint body for the values of the first: with the new axis (``each``), or unchanged."""
-
-    each: dict[Value, Value] = field(default_factory=dict)
-    once: dict[Value, Value] = field(default_factory=dict)
-
-
 def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
     """One body for Scans with equal structure; None if a primitive does not support an additional axis.
 
@@ -163,14 +152,14 @@ def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
     it: nothing needs to be cut outside.
     """
     body, count = build.body(), len(scans)
-    first, held = scans[0], _Held()
+    first, held = scans[0], Lifted()
     inputs = first.named_inputs(first.body.inputs)
     for value in (*inputs.states, *inputs.sequences):
         held.each[value] = body.body_input("stacked", (count, *value.shape), value.dtype)
     for value in inputs.invariants:
         held.once[value] = body.body_input("same", value.shape, value.dtype)
     for nodes in zip(*(scan.body.nodes for scan in scans), strict=True):
-        if not _add(body, nodes, held):
+        if not _is_joined(body, nodes, held):
             return None
     if any(value not in held.each for value in first.body.outputs):
         return None
@@ -181,26 +170,15 @@ def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
     return body.graph(first.body.name, tuple(results))
 
 
-def _add(body: Builder, nodes: Sequence[Node], held: _Held) -> bool:
+def _is_joined(body: Builder, nodes: Sequence[Node], held: Lifted) -> bool:
     """Add one node for the nodes at the same place of their bodies; False if that is not possible."""
-    first = nodes[0]
-    body.origin = first.origin
-    values = [_joint(body, read, held) for read in zip(*(node.inputs for node in nodes), strict=True)]
-    is_each = [each for _, each in values]
-    if not any(is_each):
-        results = body.add_all(first.op, *(value for value, _ in values), hint=first.hint)
-        held.once.update(zip(first.outputs, results, strict=True))
-        return not bodies(first.op)
-    kind = all_steps_of(first.op)
-    if kind is None or not kind.suits(first.op, is_each):
-        return False
-    held.each[first.outputs[0]] = kind.apply(
-        body, first.op, [value for value, _ in values], is_each, first.hint
-    )
-    return True
+    body.origin = nodes[0].origin
+    read = [_joint(body, values, held) for values in zip(*(node.inputs for node in nodes), strict=True)]
+    values, is_each = zip(*read, strict=True) if read else ((), ())
+    return held.add(body, nodes[0], values, is_each) and not bodies(nodes[0].op)
 
 
-def _joint(body: Builder, read: Sequence[Value], held: _Held) -> tuple[Value, bool]:
+def _joint(body: Builder, read: Sequence[Value], held: Lifted) -> tuple[Value, bool]:
     """The input of the nodes at the same place, and whether it has the new axis."""
     first = read[0]
     if not first.is_constant:

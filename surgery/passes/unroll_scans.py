@@ -32,11 +32,9 @@ def inline_single_steps(graph: Graph) -> Graph:
     After:  ``h = TanH(Add(Reshape(x), h0))``, ``y = Reshape(h)``
     Left alone: Scans of several steps, and Scans in their bodies.
     """
-    return written_out(graph, [node for node in graph.nodes if _runs_once(node)], with_inner=False)
-
-
-def _runs_once(node: Node) -> bool:
-    return isinstance(node.op, Scan) and node.op.steps([value.shape for value in node.inputs]) == 1
+    scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
+    single = [node for node, scan in scans if scan.steps([value.shape for value in node.inputs]) == 1]
+    return written_out(graph, single, with_inner=False)
 
 
 def written_out(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> Graph:

@@ -83,9 +83,9 @@ def _hidden(layer: Layer) -> int:
 def _read(blobs: StoredBlobs, hidden: int, size: int, steps: int) -> tuple[Value, Direction]:
     """``w_t W_f`` of each step (T, 1, C, 1), and the LSTM."""
     blobs.weights((hidden, hidden), "W_s")
-    blobs.bias((hidden,), "b_s")
+    blobs.weights((hidden,), "b_s", "bias")
     of_places = blobs.weights((hidden, size), "W_f")
-    blobs.bias((hidden,), "b_f")
+    blobs.weights((hidden,), "b_f", "bias")
     attends = [blobs.weights((1, hidden), "w of step 1")]
     inputs = blobs.inputs(4 * hidden, size, (), ("W_xc", "b_c"))
     cell = LSTMCell(blobs.weights((4 * hidden, hidden), "W_hc"))

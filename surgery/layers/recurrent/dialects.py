@@ -86,7 +86,9 @@ def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams
 def _read(blobs: StoredBlobs, hidden: int, inputs: int) -> Direction:
     matrix = blobs.weights((4 * hidden, inputs), "W_x")
     recurrent_matrix = blobs.weights((4 * hidden, hidden), "W_h")
-    return Direction(InputWeights(matrix, blobs.bias((4 * hidden,), "b")), LSTMCell(recurrent_matrix))
+    return Direction(
+        InputWeights(matrix, blobs.weights((4 * hidden,), "b", "bias")), LSTMCell(recurrent_matrix)
+    )
 
 
 @layer_rule("LSTMController")

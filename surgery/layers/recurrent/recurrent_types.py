@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set
 from prototrt.surgery.ir import Dim, Value
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, stacked
@@ -27,21 +28,16 @@ class StoredBlobs:
         self.param = layer.param if param is None else param
         self._next = 0
 
-    def weights(self, shape: tuple[Dim, ...], what: str) -> Value:
-        """The next stored blob, as a matrix."""
+    def weights(self, shape: tuple[Dim, ...], what: str, kind: Purpose = "weight") -> Value:
+        """The next stored blob: a matrix, or a bias."""
         self._next += 1
-        return self.build.parameter(self.layer, shape, what, filler=field_if_set(self.param, "weight_filler"))
-
-    def bias(self, shape: tuple[Dim, ...], what: str) -> Value:
-        """The next stored blob, as a bias."""
-        self._next += 1
-        filler = field_if_set(self.param, "bias_filler")
-        return self.build.parameter(self.layer, shape, what, filler=filler, kind="bias")
+        filler = field_if_set(self.param, f"{kind}_filler")
+        return self.build.parameter(self.layer, shape, what, filler=filler, kind=kind)
 
     def inputs(self, rows: int, inputs: int, statics: Sequence[int], names: Sequence[str]) -> InputWeights:
         """The weights of x and of the static inputs; ``names`` of W_x, b, and the static ones."""
         matrix = self.weights((rows, inputs), names[0])
-        bias = self.bias((rows,), names[1])
+        bias = self.weights((rows,), names[1], "bias")
         static = [self.weights((rows, size), name) for size, name in zip(statics, names[2:], strict=False)]
         return InputWeights(matrix, bias, tuple(static))
 
@@ -143,7 +139,7 @@ def _read_rnn(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[in
     param = blobs.param
     weights = blobs.inputs(hidden, inputs, statics, ("W_xh", "b_h", "W_xh_static"))
     cell = RNNCell(blobs.weights((hidden, hidden), "W_hh"), form_of(RNNForm, param))
-    w_ho, b_o = blobs.weights((hidden, hidden), "W_ho"), blobs.bias((hidden,), "b_o")
+    w_ho, b_o = blobs.weights((hidden, hidden), "W_ho"), blobs.weights((hidden,), "b_o", "bias")
     return Direction(weights, cell, DenseReadout(w_ho, b_o, activation(param, "cell_activation")))
 
 
@@ -162,7 +158,7 @@ def _read_gru(blobs: StoredBlobs, hidden: int, inputs: int, statics: Sequence[in
     bias = None
     matrices: tuple[Value, ...] = (matrix,)
     if param.linear_before_reset:
-        bias = build.aligned(blobs.bias((3 * hidden,), "b_hc"), 2)
+        bias = build.aligned(blobs.weights((3 * hidden,), "b_hc", "bias"), 2)
     else:
         of_gates, of_n = np.split(matrix.array, [2 * hidden])
         matrices = build.constant(of_gates, "W_rz"), build.constant(of_n, "W_n")
@@ -185,7 +181,7 @@ def _read_gru_of_synopsys(blobs: StoredBlobs, hidden: int, weights: InputWeights
     b_hc: Value | None = None
     matrices: tuple[Value, ...] = (build.constant(w_rz, "W_rz"), build.constant(w_n, "W_n"))
     if param.linear_before_reset:
-        b_n = blobs.bias((hidden,), "b_n").array
+        b_n = blobs.weights((hidden,), "b_n", "bias").array
         b_hc = build.constant(np.concatenate([np.zeros(2 * hidden, b_n.dtype), b_n])[None], "b_hc")
         matrices = (build.constant(stacked([w_rz, w_n]), "W_hc"),)
     cell = GRUCell(matrices, b_hc, form_of(GRUForm, param))

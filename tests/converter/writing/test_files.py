@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,8 @@ def test_a_file_that_is_read_is_known_under_another_name(tmp_path: Path) -> None
 def test_hashed_stream_writes_pieces_in_order() -> None:
     pieces = [bytes([number]) * 100_000 for number in range(20)]
     stream = io.BytesIO()
-    with HashedStream(stream) as hashed:
+    with ThreadPoolExecutor(2) as threads:
+        hashed = HashedStream(stream, threads)
         for piece in pieces:
             hashed.write(piece)
         assert hashed.sha256 == hashlib.sha256(b"".join(pieces)).hexdigest()
@@ -136,7 +138,8 @@ def test_hashed_stream_tells_of_a_failure_with_the_next_piece_or_at_the_end() ->
         def write(self, data: object) -> int:
             raise OSError(28, "No space left on device")
 
-    with HashedStream(Full()) as hashed:
+    with ThreadPoolExecutor(2) as threads:
+        hashed = HashedStream(Full(), threads)
         hashed.write(b"one")
         with pytest.raises(OSError, match="No space"):
             hashed.write(b"two")
