@@ -136,7 +136,8 @@ LOWERINGS = {
 }
 """The last passes for each backend, just before it reads the rewritten graph."""
 
-_SIXTEEN_BITS = {"fp16": "float16", "bf16": "bfloat16"}
+_PRODUCTS = {"fp16": "that float16 can compute", "bf16": "that bfloat16 can compute"}
+"""The products that a precision is for; ``fp32`` is for none."""
 
 
 def all_passes() -> Mapping[str, Pass]:
@@ -244,9 +245,12 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
         calibrated = scales_of_options(model, options.scales, options.calibration_cache, names_in(graph))
         graph = replace(graph, warnings=(*graph.warnings, *calibrated.warnings))
         options = replace(options, ranges=calibrated.ranges)
-    graph = run(graph, _precision_lists(options), sound)
-    if precision_of(graph) != options.precision:
-        warning = f"{model.file}: {options.precision} has no effect: {_without_effect(options)}"
+    quantized = options.is_quantized
+    lists = [BEFORE_QUANTIZATION, quantization(options)] if quantized else [PRECISIONS[options.precision]]
+    graph = run(graph, lists, sound)
+    products = "that is quantized" if quantized else _PRODUCTS.get(options.precision)
+    if products and precision_of(graph) != options.precision:
+        warning = f"{model.file}: {options.precision} has no effect: the net has no product {products}"
         graph = replace(graph, warnings=(*graph.warnings, warning))
     graph = laid_out(graph, options.layout, model.file, sound)
     if options.sequence != "auto":
@@ -275,15 +279,3 @@ def _without_batch(graph: Graph) -> str | None:
     if others == bindings:
         return "batch-first has no effect: the net has no recurrent layer"
     return None
-
-
-def _precision_lists(options: RewriteOptions) -> Sequence[PassList]:
-    if options.is_quantized:
-        return [BEFORE_QUANTIZATION, quantization(options)]
-    return [PRECISIONS[options.precision]]
-
-
-def _without_effect(options: RewriteOptions) -> str:
-    if options.is_quantized:
-        return "the net has no product that is quantized"
-    return f"the net has no product that {_SIXTEEN_BITS[options.precision]} can compute"

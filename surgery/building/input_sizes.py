@@ -162,6 +162,8 @@ def shapes_of_options(options: RewriteOptions) -> dict[str, Sizes]:
 
 
 def profile_of(options: RewriteOptions) -> Profile:
-    given = (options.min_shapes, options.opt_shapes, options.max_shapes)
-    least, usual, most = ({name: tuple(sizes) for name, sizes in (each or {}).items()} for each in given)
+    profile_shapes = (options.min_shapes, options.opt_shapes, options.max_shapes)
+    least, usual, most = (
+        {name: tuple(sizes) for name, sizes in (each or {}).items()} for each in profile_shapes
+    )
     return Profile(least, usual, most)

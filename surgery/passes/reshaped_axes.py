@@ -20,21 +20,21 @@ def groups(x: Shape, y: Shape) -> list[Group]:
     """
     counts_of_y = _counts(y)
     ends = [count for count in dict.fromkeys(_counts(x)) if count in counts_of_y]
-    found: list[Group] = []
+    pairs: list[Group] = []
     first: Group = [], []
     for (left_ones, left), (right_ones, right) in zip(_parts(x, ends), _parts(y, ends), strict=True):
         if len(left_ones) == len(right_ones):
-            found += [([a], [b]) for a, b in zip(left_ones, right_ones, strict=True)]
+            pairs += [([a], [b]) for a, b in zip(left_ones, right_ones, strict=True)]
         elif left_ones and right_ones:
-            found.append((left_ones, right_ones))
+            pairs.append((left_ones, right_ones))
         else:
-            before = found[-1] if found else first
+            before = pairs[-1] if pairs else first
             before[0].extend(left_ones)
             before[1].extend(right_ones)
         if left:
-            found.append(([*first[0], *left], [*first[1], *right]))
+            pairs.append(([*first[0], *left], [*first[1], *right]))
             first = [], []
-    return found
+    return pairs
 
 
 def _counts(shape: Shape) -> list[tuple[object, ...]]:

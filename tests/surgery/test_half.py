@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,6 +138,20 @@ def test_a_net_without_products_is_told_of() -> None:
     assert [told(warning) for warning in graph.warnings] == [
         "net.prototxt: fp16 has no effect: the net has no product that float16 can compute"
     ]
+
+
+def test_float16_that_was_not_asked_for_is_no_reason_to_warn(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(
+        "from prototrt.surgery.ir import DType\n"
+        "from prototrt.surgery.rules import layer_rule\n\n"
+        "@layer_rule('Rounding')\n"
+        "def rounding(build, layer, x):\n"
+        "    return [build.cast(build.cast(x, DType.FLOAT16), DType.FLOAT32)]\n"
+    )
+    graph = rewritten(op("Rounding"), SHAPES, rules=str(rules))
+    assert precision_of(graph) == "fp16"
+    assert graph.warnings == ()
 
 
 def test_indices_stay_exact() -> None:
