@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -139,8 +139,7 @@ def _model_of(
             *(_dropped(entries) if allow_unknown else ()),
             *(warning for entry in entries for warning in entry.warnings),
             *deployed.warnings,
-            *_of_training(entries, reading.state, file),
-            *_warnings(entries, file, source),
+            *_warnings(entries, reading.state, file, source),
         ),
         outputs=untangled.outputs,
         blobs=untangled.blobs,
@@ -258,15 +257,17 @@ def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
     return StoredBlob(shape, legacy, lambda: array.reshape(shape))
 
 
-def _warnings(entries: Sequence[LayerEntry], file: str, weights: Weights) -> list[str]:
+def _warnings(entries: Sequence[LayerEntry], state: NetState, file: str, weights: Weights) -> Iterator[str]:
+    """What is odd about the layers as a whole, and about their weights."""
+    if names := [entry.message.name for entry in entries if differs_in_training(entry.message, state)]:
+        note = f"in phase TRAIN Caffe computes {_enumerated(names)} differently"
+        yield f"{file}: {note}: computed here as in phase TEST"
+    yield from weights.warnings
     counts = Counter(entry.message.name for entry in entries)
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    unused = [name for name in weights.names() if name not in counts]
-    warnings = list(weights.warnings)
-    warnings += [f'{file}: two layers are called "{name}"; stored weights go to the first' for name in twice]
-    if unused:
-        warnings.append(f"{weights.file}: the net has no layers for the weights of {_enumerated(unused)}")
-    return warnings
+    for name in sorted(name for name, count in counts.items() if count > 1):
+        yield f'{file}: two layers are called "{name}"; stored weights go to the first'
+    if unused := [name for name in weights.names() if name not in counts]:
+        yield f"{weights.file}: the net has no layers for the weights of {_enumerated(unused)}"
 
 
 def _unread_shapes(net: ParsedNet, file: str) -> list[str]:
@@ -275,14 +276,6 @@ def _unread_shapes(net: ParsedNet, file: str) -> list[str]:
     if not fields or len(net.message.input):
         return []
     return [f"{file}: {' and '.join(fields)} ignored, as in Caffe: the net states no input"]
-
-
-def _of_training(entries: Sequence[LayerEntry], state: NetState, file: str) -> list[str]:
-    names = [entry.message.name for entry in entries if differs_in_training(entry.message, state)]
-    if not names:
-        return []
-    note = f"in phase TRAIN Caffe computes {_enumerated(names)} differently: computed here as in phase TEST"
-    return [f"{file}: {note}"]
 
 
 def _enumerated(names: Sequence[str]) -> str:

@@ -187,7 +187,7 @@ class _Reader:
             name,
             path,
             f"{definition.name} is given a second time",
-            because=f"line {self.tokens.line_at(first)} gives it first",
+            because=f"line {self.tokens.line(first)} gives it first",
             fix="remove one of the two",
             field=definition.name,
         )
@@ -241,7 +241,7 @@ class _Reader:
     def _note_line(self, token: Token, path: FieldPath) -> None:
         self._count(path[-1], token.offset, path[:-1])
         if len(path) == 1:
-            self.lines.setdefault(path[0], []).append(self.tokens.line(token))
+            self.lines.setdefault(path[0], []).append(self.tokens.line(token.offset))
 
     def _read_message(
         self, message: Message, definition: FieldDefinition, name: Token, path: FieldPath
@@ -262,7 +262,7 @@ class _Reader:
                 len(getattr(message, definition.name)) - 1,
                 self.lines[definition.name][-1],
             )
-        self.read_fields(child, _CLOSING[opening.text], path, self.tokens.line(name))
+        self.read_fields(child, _CLOSING[opening.text], path, self.tokens.line(name.offset))
         self._check_required(child, name, path)
         if len(path) == 1:
             self.layer = None
@@ -349,7 +349,7 @@ class _Reader:
         while True:
             token = self.tokens.take()
             if token.kind is TokenKind.END:
-                raise self._cut_short(token, awaited[-1], path, self.tokens.line(opening))
+                raise self._cut_short(token, awaited[-1], path, self.tokens.line(opening.offset))
             if token.text in _CLOSING:
                 awaited.append(_CLOSING[token.text])
                 self._refuse_depth(len(path) + len(awaited), token, path)
@@ -401,7 +401,9 @@ class _Reader:
     def _finding(
         self, token: Token, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None
     ) -> Finding:
-        return Finding(self.tokens.file, self.tokens.line(token), self.layer, path, problem, because, fix)
+        return Finding(
+            self.tokens.file, self.tokens.line(token.offset), self.layer, path, problem, because, fix
+        )
 
     def _broken(
         self, token: Token, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None

@@ -98,10 +98,7 @@ class Tokens:
         end = self._text.find(closing, offset)
         return None if end < 0 else self._text[offset:end]
 
-    def line(self, token: Token) -> int:
-        return self.line_at(token.offset)
-
-    def line_at(self, offset: int) -> int:
+    def line(self, offset: int) -> int:
         return bisect_right(self._line_ends, offset - 1) + 1
 
     def since(self, first: Token) -> tuple[Token, ...]:
@@ -141,12 +138,12 @@ class Tokens:
     def _too_long(self, token: str, offset: int) -> UnreadableFileError:
         return UnreadableFileError(
             f"{token[:20]}... has {len(token):,} characters, expected at most {_LONGEST:,}",
-            where=f"{self.file}:{self.line_at(offset)}",
+            where=f"{self.file}:{self.line(offset)}",
             fix="shorten it, or get the file again if it is damaged",
         )
 
     def _unreadable(self, offset: int) -> UnreadableFileError:
-        where = f"{self.file}:{self.line_at(offset)}"
+        where = f"{self.file}:{self.line(offset)}"
         rest = self._text[offset : offset + 80].split("\n", 1)[0]
         end = self._text.find("\n", offset) % (len(self._text) + 1)
         if end - offset > _LONGEST:

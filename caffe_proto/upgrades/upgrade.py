@@ -111,19 +111,13 @@ def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
     for finding in net.findings:
         if finding.layer is not None:
             findings.setdefault(finding.layer.index, []).append(finding)
-    layers = _layers_from_v1(net, file) if message.layers else _layers(net)
+    plain = zip(message.layer, lines.get("layer", ()), strict=True)
+    layers = _layers_from_v1(net, file) if message.layers else enumerate(LayerEntry(*each) for each in plain)
     sources = [
         replace(entry, findings=tuple(findings[index])) if index in findings else entry
         for index, entry in layers
     ]
     return _inputs(net, file, sources) + sources
-
-
-def _layers(net: ParsedNet) -> Iterator[tuple[int, LayerEntry]]:
-    """The layers of a net in the current form, each with its index in the field ``layer``."""
-    return enumerate(
-        LayerEntry(*pair) for pair in zip(net.message.layer, net.lines.get("layer", ()), strict=True)
-    )
 
 
 def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry]]:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
@@ -157,7 +157,7 @@ class Summarized(Result, Protocol):
     """A result with a summary for people."""
 
     @property
-    def summary(self) -> str | Sequence[str]:
+    def summary(self) -> str | Iterable[str]:
         """A line, or several."""
 
 

@@ -48,11 +48,8 @@ class Conversion:
     converted: Converted
 
     @property
-    def summary(self) -> list[str]:
+    def summary(self) -> Iterator[str]:
         """Where the result runs, what went in, what came out, and what a caller of the engine must feed back."""
-        return [*self._lines()]
-
-    def _lines(self) -> Iterator[str]:
         made = self.converted
         model, manifest, product = made.model, made.manifest, made.product
         target, header = product.target, product.converting.emit_header

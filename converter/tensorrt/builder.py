@@ -279,9 +279,6 @@ def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
 
 def _monitor(trt: Any, progress: Progress) -> Any:
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]  # the bindings carry no types
-        def __init__(self) -> None:
-            trt.IProgressMonitor.__init__(self)
-
         phase_start = staticmethod(progress.phase)
         step_complete = staticmethod(progress.step)
         phase_finish = staticmethod(progress.finish)

@@ -54,23 +54,24 @@ def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[
     """
     for name in (path, os.path.realpath(path)):
         tidy(Path(name).parent)  # before a link is followed that a dead process left
-    files = Publication(path, durable)
+    files = Publication(path)
     try:
         yield files
         with errors_of(path):
-            files.commit()
+            for stage in files.stages.values():
+                stage.commit(durable)
     finally:
-        files.close()
+        for stage in files.stages.values():
+            stage.close()
 
 
 class Publication:
     """Files being written. Files in one folder appear at the same moment."""
 
-    def __init__(self, path: str | os.PathLike[str], durable: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
         self._on_device = is_device(path)
-        self._durable = durable
-        self._stages: dict[Path, _Stage] = {}
+        self.stages: dict[Path, _Stage] = {}
 
     @contextmanager
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -88,9 +89,9 @@ class Publication:
     def place(self, path: str | os.PathLike[str]) -> Path:
         """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``."""
         target = self._target(path)
-        if target.parent not in self._stages:
-            self._stages[target.parent] = _Stage(target.parent)
-        return self._stages[target.parent].new / target.name
+        if target.parent not in self.stages:
+            self.stages[target.parent] = _Stage(target.parent)
+        return self.stages[target.parent].new / target.name
 
     def _target(self, path: str | os.PathLike[str]) -> Path:
         """A link that the user names is followed. One in the place of a side file is replaced."""
@@ -101,16 +102,6 @@ class Publication:
     def _is_beside(self, path: str | os.PathLike[str]) -> bool:
         """Whether the name is made of the name of the first file."""
         return os.fspath(path) != self._path and os.fspath(path).startswith(self._path)
-
-    def commit(self) -> None:
-        """Let the files appear. Raises ``OSError``."""
-        for stage in self._stages.values():
-            stage.commit(self._durable)
-
-    def close(self) -> None:
-        """Remove what is left of files that did not appear."""
-        for stage in self._stages.values():
-            stage.close()
 
 
 def is_device(path: str | os.PathLike[str]) -> bool:
@@ -164,8 +155,8 @@ class _Stage:
         """Let all files appear in one moment. Raises ``OSError`` if none appears."""
         names = os.listdir(self.new)
         if durable:
-            for name in names:
-                _sync_whole(self.new / name)
+            for part in self.new.rglob("*"):
+                _sync(part)
         with _alone_if_possible(self._folder):
             if len(names) > 1 and self._are_links_made(names):
                 self._switch(names)
@@ -201,6 +192,7 @@ class _Stage:
             _settle(self._place)
 
     def close(self) -> None:
+        """Remove what is left of files that did not appear."""
         with self._lock, suppress(OSError), _alone_if_possible(self._folder):
             if not _settle(self._place):
                 log.warning("%s holds files until the next run into %s", self._place, self._folder)
@@ -363,12 +355,6 @@ def _alone_if_possible(folder: Path) -> Iterator[None]:
         with suppress(_NoLocksError, PermissionError):
             stack.enter_context(_alone_in(folder))
         yield
-
-
-def _sync_whole(path: Path) -> None:
-    """Wait until a file, or a folder with all that is in it, is on the disk."""
-    for part in (*path.rglob("*"), path) if path.is_dir() else (path,):
-        _sync(part)
 
 
 def _sync(path: Path) -> None:

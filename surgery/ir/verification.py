@@ -191,38 +191,35 @@ def refuse_changed_border(before: Graph, after: Graph, declared: Sequence[Border
     before, or by one in the body of the node that wrote it. So a layer can vanish only with all its values.
     """
     refuse_changed_bindings(before, after, declared)
-    _refuse("recurrences", _recurrences(before), _recurrences(after))
     _refuse_changed_origins(before, after, declared)
 
 
 def refuse_changed_bindings(before: Graph, after: Graph, declared: Sequence[BorderChange] = ()) -> None:
-    """The part of ``refuse_changed_border`` that is about inputs and outputs; bodies have no more of a border."""
-    text = _typed if "shapes" in declared else str
-    outputs = [text(value) for value in after.outputs]
-    inputs = [text(value) for value in after.inputs]
-    old_inputs = [text(value) for value in before.inputs]
+    """The part of ``refuse_changed_border`` that is not about layers; bodies have no more of a border."""
+    old, new = (_bindings(graph, has_shapes="shapes" not in declared) for graph in (before, after))
     if "fewer inputs" in declared:
-        old_inputs = [each for each in old_inputs if each in inputs]
-    _refuse("outputs", [text(value) for value in before.outputs], outputs)
-    _refuse("inputs", old_inputs, inputs)
+        old["inputs"] = [text for text in old["inputs"] if text in new["inputs"]]
+    for role in old:
+        if old[role] != new[role]:
+            missing = [text for text in old[role] if text not in new[role]]
+            added = [text for text in new[role] if text not in old[role]]
+            parts = [
+                f"{word} {', '.join(texts)}"
+                for word, texts in (("without", missing), ("with", added))
+                if texts
+            ]
+            raise InvalidGraphError(f"the {role} change: {'; '.join(parts) or 'their order'}")
 
 
-def _typed(value: Value) -> str:
-    return f"{value.name}: {value.dtype.value}"
-
-
-def _recurrences(graph: Graph) -> list[str]:
+def _bindings(graph: Graph, has_shapes: bool) -> dict[str, list[str]]:
+    """What a caller sees of a graph, by role, in words."""
+    outputs, inputs = (
+        [str(value) if has_shapes else f"{value.name}: {value.dtype.value}" for value in values]
+        for values in (graph.outputs, graph.inputs)
+    )
     pairs = graph.recurrences
-    return [f"{pair.output.name} -> {pair.input.name}{' (exposed)' * pair.exposed}" for pair in pairs]
-
-
-def _refuse(role: str, before: Sequence[str], after: Sequence[str]) -> None:
-    if before == after:
-        return
-    missing = [text for text in before if text not in after]
-    new = [text for text in after if text not in before]
-    parts = [f"{what} {', '.join(texts)}" for what, texts in (("without", missing), ("with", new)) if texts]
-    raise InvalidGraphError(f"the {role} change: {'; '.join(parts) or 'their order'}")
+    fed = [f"{pair.output.name} -> {pair.input.name}{' (exposed)' * pair.exposed}" for pair in pairs]
+    return {"outputs": outputs, "inputs": inputs, "recurrences": fed}
 
 
 def _refuse_changed_origins(before: Graph, after: Graph, declared: Sequence[BorderChange]) -> None:

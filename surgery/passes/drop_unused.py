@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 
 from prototrt.surgery.ir import Graph, Node, Value, symbols_in, walk
 from prototrt.surgery.ir.shapes import symbol_sources
 from prototrt.surgery.ir.verification import changes
-from prototrt.surgery.ops import Scan, ScanInputs, ScanOutputs
+from prototrt.surgery.ops import Scan
 
 
 @changes("fewer inputs")
@@ -57,7 +58,7 @@ def _needed_inside(
     """The values and nodes of the body that these states and sequences need, and which states those are then."""
     before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
     while True:  # a state that a needed one is computed from is also needed
-        inner = {*_chosen(after.states, states), *_chosen(after.stacked, stacked)}
+        inner = {*compress(after, (*states, *stacked))}
         nodes = _needed_nodes(scan.body.nodes, inner)
         grown = [is_state or value in inner for is_state, value in zip(states, before.states, strict=True)]
         if grown == states:
@@ -79,21 +80,12 @@ def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
     if all((*states, *sequences, *invariants, *stacked)) and tuple(nodes) == scan.body.nodes:
         return node
 
-    def inputs(of: ScanInputs[Value]) -> tuple[Value, ...]:
-        rest = (
-            _chosen(of.states, states),
-            _chosen(of.sequences, sequences),
-            _chosen(of.invariants, invariants),
-        )
-        return tuple(ScanInputs(*rest))
+    def inputs(of: Iterable[Value]) -> tuple[Value, ...]:
+        return tuple(compress(of, (*states, *sequences, *invariants)))
 
-    def outputs(of: ScanOutputs[Value]) -> tuple[Value, ...]:
-        return tuple(ScanOutputs(_chosen(of.states, states), _chosen(of.stacked, stacked)))
+    def outputs(of: Iterable[Value]) -> tuple[Value, ...]:
+        return tuple(compress(of, (*states, *stacked)))
 
     body = replace(scan.body, inputs=inputs(before), outputs=outputs(after), nodes=tuple(nodes))
     op = replace(scan, body=body, states=sum(states), sequences=sum(sequences))
     return replace(node, op=op, inputs=inputs(read), outputs=outputs(written))
-
-
-def _chosen(values: Sequence[Value], are_chosen: Sequence[bool]) -> tuple[Value, ...]:
-    return tuple(value for value, is_chosen in zip(values, are_chosen, strict=True) if is_chosen)

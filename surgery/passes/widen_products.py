@@ -31,8 +31,7 @@ def widen_products(graph: Graph) -> Graph:
     """
     build = Builder(names_in(graph))
     tiny = {node: _matrices(node) for node in graph.nodes if _is_tiny(node)}
-    changed = _Widening(build).nodes_of(graph, set(tiny) if sum(tiny.values()) > FEW else set())
-    return graph if changed is None else graph.with_nodes(changed)
+    return _Widening(build).graph(graph, set(tiny) if sum(tiny.values()) > FEW else set())
 
 
 class _Widening:
@@ -42,25 +41,22 @@ class _Widening:
         self.build = build
         self.weights: dict[Value, Value] = {}
 
-    def nodes_of(self, graph: Graph, chosen: set[Node]) -> list[Node] | None:
-        """The nodes of a graph or a body with the chosen products widened; None if nothing changes."""
+    def graph(self, graph: Graph, chosen: set[Node]) -> Graph:
+        """A graph or a body with the chosen products widened; itself if nothing changes."""
         outer, self.build.nodes = self.build.nodes, []
         for node in graph.nodes:
             if isinstance(node.op, Scan):
-                node = self._scan(node, node.op)
+                old = node.op.body
+                # Several matrices in a body are not spelled out.
+                body = self.graph(
+                    old, {each for each in old.nodes if _is_tiny(each) and _matrices(each) == 1}
+                )
+                node = node if body is old else replace(node, op=replace(node.op, body=body))
             elif node in chosen:
                 node = self._widened(node)
             self.build.nodes.append(node)
         nodes, self.build.nodes = self.build.nodes, outer
-        return None if tuple(nodes) == graph.nodes else nodes
-
-    def _scan(self, node: Node, scan: Scan) -> Node:
-        # Several matrices in a body are not spelled out.
-        tiny = {each for each in scan.body.nodes if _is_tiny(each) and _matrices(each) == 1}
-        changed = self.nodes_of(scan.body, tiny)
-        if changed is None:
-            return node
-        return replace(node, op=replace(scan, body=scan.body.with_nodes(changed)))
+        return graph if tuple(nodes) == graph.nodes else graph.with_nodes(nodes)
 
     def _widened(self, node: Node) -> Node:
         x, weights = node.inputs

@@ -74,7 +74,7 @@ def _run_direction(
     cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
     before = states.before()
     end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)
-    states.after(end.states[: len(before)])
+    states.last.append(end.states[: len(before)])
     return direction.readout(build, end.outputs)
 
 

@@ -40,24 +40,21 @@ class StackStates:
         self.build, self.streams = build, streams
         self.sizes = list(sizes.values())
         self.initial = initial
-        self._last: list[list[Value]] = [[] for _ in self.sizes]
+        self.last: list[Sequence[Value]] = []
+        """The final states (N, size) of each direction that has run."""
         self._places: dict[int, Value] = {}
 
     def before(self) -> list[Value]:
         """The initial states (N, size) of the next direction."""
-        index = len(self._last[0])
+        index = len(self.last)
         return [
             self._cut(arrays, sizes, index) for arrays, sizes in zip(self.initial, self.sizes, strict=True)
         ]
 
-    def after(self, states: Sequence[Value]) -> None:
-        """Record the final states (N, size) of this direction."""
-        for last, state in zip(self._last, states, strict=True):
-            last.append(state)
-
     def packed(self) -> list[list[Value]]:
         """The arrays of each state after the last step."""
-        return [self._joined(last, sizes) for last, sizes in zip(self._last, self.sizes, strict=True)]
+        each_state = zip(*self.last, strict=True)
+        return [self._joined(last, sizes) for last, sizes in zip(each_state, self.sizes, strict=True)]
 
     def _cut(self, arrays: Sequence[Value], sizes: Sequence[int], index: int) -> Value:
         if len(arrays) > 1 or len(sizes) == 1:
