@@ -81,7 +81,7 @@ def _fields_of_the_page(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     cached = schema.message_class, schema.parameter_fields, schema._fields_without_underscores
-    monkeypatch.setattr(schema, "_pool", lambda: pool)
+    monkeypatch.setattr(schema, "private_pool", lambda descriptors: pool)
     for function in cached:
         function.cache_clear()
     yield
