@@ -224,9 +224,13 @@ _ROWS = (
     LayerType("Python ProposalTargetLayer", passes_on=1, is_code=True),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
     # Losses and metrics.
+    LayerType("Accuracy", role=Role.MEASURE),
     LayerType("ContrastiveLoss", role=Role.MEASURE, predictions=2),
     LayerType("HDF5Output", role=Role.MEASURE, predictions=_EVERYTHING),
     LayerType("MultiBoxLoss", role=Role.MEASURE, predictions=3),
+    LayerType("Python ClusterGroundtruth", role=Role.MEASURE, predictions=0, is_code=True),
+    LayerType("Python ScoreDetections", role=Role.MEASURE, predictions=2, is_code=True),
+    LayerType("Python mAP", role=Role.MEASURE, is_code=True),
     LayerType("SigmoidCrossEntropyLoss", role=Role.MEASURE, answer="Sigmoid"),
     LayerType("SoftmaxWithLoss", ("softmax_param",), role=Role.MEASURE, answer="Softmax", shows_answer=True),
 )

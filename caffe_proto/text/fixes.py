@@ -41,7 +41,7 @@ def _takes(field: FieldDescriptor, value: tuple[Token, ...]) -> bool:
 
 
 def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:
-    longer = [each for each in names if each.startswith(f"{name}_")]
+    longer = [each for each in names if _is_longer(each, name)]
     if longer and not (is_of_net or can_be_dropped):
         return f"write {choices(name, longer)}, if you mean that"
     fix = (
@@ -52,6 +52,15 @@ def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_drop
     return Worded("{}; the fields here are {}", fix, choices("", names)) if len(names) <= MOST_NAMES else fix
 
 
+def _is_longer(name: str, short: str) -> bool:
+    """Whether one name says more: ``kernel_size`` than ``kernel``, ``convolution_param`` than ``conv_param``."""
+    stem = short.removesuffix("_param")
+    is_param = stem != short and len(stem) > _SHORTEST and name.endswith("_param")
+    return name.startswith(f"{short}_") or (is_param and name.startswith(stem))
+
+
+_SHORTEST = 2
+"""Letters that do not yet tell one message from others."""
 _NUMBERS = (
     FieldDescriptor.CPPTYPE_DOUBLE,
     FieldDescriptor.CPPTYPE_FLOAT,

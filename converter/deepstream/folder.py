@@ -2,7 +2,7 @@
 
 FOLDER/NAME.onnx             the model, its manifest, and a script that builds the engine with trtexec
 FOLDER/config_infer.txt      what Gst-nvinfer must know
-FOLDER/labels.txt            names of classes, with --labels
+FOLDER/labels.txt            names of classes, if there are any
 FOLDER/nvdsinfer_NAME.cpp    for detectors: reads the outputs; and its Makefile
 """
 

@@ -120,7 +120,7 @@ def builds(folder: Path, build: Callable[[Graph], str]) -> Iterator[Check]:
 
 
 def verification(folder: Path) -> Iterator[Check]:
-    """What ``verify --on engine`` says."""
+    """What ``verify`` says of an engine."""
     for precision in PRECISIONS[:2]:
         yield Check(f"verify on engine, {precision}", verified(folder, precision))
 

@@ -1,4 +1,4 @@
-"""None"""
+"""Caffe's nets: which rule a layer has, what becomes of data and Python layers, and what to do about the rest."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.wording import Command, Worded, listed
 from prototrt.caffe_proto.forks import TYPES
+from prototrt.caffe_proto.layer_types import LAYER_TYPES
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
@@ -56,6 +57,12 @@ class Caffe(Framework):
 
     def kind_of(self, layer: Layer) -> str:
         return f'Python layer, "{python_name(layer)}"' if layer.type == "Python" else self.kind
+
+    def types_like(self, layer: Layer) -> Collection[str]:
+        """Those that read the parameters which the layer states, losses and measures among them."""
+        fields = [field.name for field, _ in layer.message.ListFields()]
+        types = {**dict.fromkeys(self.rules.rules), **LAYER_TYPES}
+        return [name for name in types if all(is_read_by(name, field) for field in fields)]
 
     def cause_of(self, layer: Layer) -> str | None:
         namesake = python_rule_of(layer) if layer.type == "Python" else None

@@ -60,6 +60,10 @@ class Framework(ABC):
         """The key under which the rule of the layer is registered."""
         return layer.type
 
+    def types_like(self, layer: Layer) -> Collection[str]:
+        """The types that the layer may be meant to have."""
+        return self.rules.rules
+
     def cause_of(self, layer: Layer) -> str | None:
         """Why a type has no rule, where that is known."""
         return None

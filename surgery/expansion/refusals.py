@@ -107,7 +107,8 @@ def _without_rule(
     because = framework.cause_of(first)
     error: ConversionError
     may_be_misspelt = because is None and is_advised and len(first.type) > _SHORTEST
-    close = close_names(first.type, framework.rules.rules) if may_be_misspelt else []
+    types = framework.types_like(first) if may_be_misspelt else [first.type]
+    close = [] if first.type in types else close_names(first.type, types)
     if close:
         error = NetError(problem, origin=first.origin, fix=f"write {' or '.join(close)}, if that is meant")
     else:

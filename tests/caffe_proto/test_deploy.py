@@ -361,12 +361,22 @@ def test_code_that_serves_training_alone(name: str, write: Write) -> None:
     assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Split s -> r", "Power r -> e"]
 
 
-@pytest.mark.parametrize("name", ["TripletLossLayer", "CtcLoss", "SegAccuracyLayer"])
+@pytest.mark.parametrize("name", ["TripletLossLayer", "CtcLoss", "SegAccuracyLayer", "mAP"])
 def test_code_that_measures_by_its_name(name: str, write: Write) -> None:
     code = layer("Python", "p", "s y", "r", PYTHON.format(name))
     model = load(write("\n".join([DATA, FC, code])))
     assert summary(model) == ["Input  -> x", "InnerProduct x -> s"]
     assert model.warnings[-1] == 'net.prototxt:3: layer "p" (Python): dropped: it only computes a metric'
+
+
+def test_what_scores_a_detector_is_dropped(write: Write) -> None:
+    """As in a TEST net of DetectNet: objects of labels, their comparison with those of the net, and a metric of it."""
+    objects = layer("Python", "c", "s s", "objects", PYTHON.format("ClusterDetections"))
+    labels = layer("Python", "g", "y", "truth", PYTHON.format("ClusterGroundtruth"))
+    scores = layer("Python", "p", "truth objects", "scored", PYTHON.format("ScoreDetections"))
+    metric = layer("Python", "m", "scored", "mAP precision", PYTHON.format("mAP"))
+    model = load(write("\n".join([DATA, FC, objects, labels, scores, metric])))
+    assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Python s s -> objects"]
 
 
 @pytest.mark.parametrize("kind", ["ProposalTarget", "FrcnnProposalTarget"])

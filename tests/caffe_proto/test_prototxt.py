@@ -233,6 +233,11 @@ MISTAKES = {
         'net.prototxt:1: layer "a" (Convolution), convolution_param: there is no field "kernel"\n'
         "  fix: write kernel_depth, kernel_h, kernel_shape, kernel_size or kernel_w, if you mean that",
     ),
+    "the beginning of a message": (
+        'layer { name: "a" type: "InnerProduct" inner_param { num_output: 3 } }',
+        'net.prototxt:1: layer "a" (InnerProduct): there is no field "inner_param"\n'
+        "  fix: write inner_product_param, if you mean that",
+    ),
     "a field that looks like one of another type": (
         'layer { name: "a" type: "Pooling" pooling_param { strid: "x" } }',
         'net.prototxt:1: layer "a" (Pooling), pooling_param: there is no field "strid"\n'

@@ -119,6 +119,7 @@ OF_OTHER_TOOLS = {
     *("--force-reinstall", "--no-cache-dir", "--upgrade"),  # pip
     *("--silent", "--pack-destination"),  # npm
     *("--fp16", "--memPoolSize", "--workspace"),  # trtexec
+    *("--query-gpu", "--format"),  # nvidia-smi
 }
 SPELLING = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
