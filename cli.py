@@ -15,6 +15,7 @@ from prototrt.converter.commandline.commands.converting import (
     upgrade,
 )
 from prototrt.converter.commandline.commands.many_nets import batch, cache, survey
+from prototrt.converter.commandline.commands.parameters import weights
 from prototrt.converter.commandline.commands.running import bench, calibrate, run, verify
 from prototrt.converter.commandline.commands.showing import doctor, dot, inspect, layers, selftest
 from prototrt.converter.commandline.crashes import survive
@@ -42,6 +43,7 @@ COMMANDS = (
     triton,
     upgrade,
     verify,
+    weights,
 )
 
 

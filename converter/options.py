@@ -86,6 +86,9 @@ SectionName: TypeAlias = Literal[
 ]  # fmt: skip
 SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
 """Of ``selftest``, by importance: time may run out."""
+ParameterNames: TypeAlias = Literal["prototrt", "pytorch"]
+"""Whose names ``weights get`` gives."""
+PARAMETER_NAMES: tuple[ParameterNames, ...] = get_args(ParameterNames)
 OLDEST_OPSET = 11
 """The first in which all that a model is made of exists."""
 BatchProgress: TypeAlias = Callable[[int], Callable[[Any], object]]

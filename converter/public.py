@@ -21,12 +21,14 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter import steps
 from prototrt.converter.options import (
+    PARAMETER_NAMES,
     UPGRADE_STAGES,
     BatchOptions,
     BuildOptions,
     CalibrateOptions,
     ConversionOptions,
     DeepStreamOptions,
+    ParameterNames,
     SectionName,
     TritonOptions,
     UpgradeStage,
@@ -34,7 +36,7 @@ from prototrt.converter.options import (
 )
 from prototrt.converter.views.notebook import notebook_progress
 from prototrt.converter.views.stages import READERS, STAGES, Reader, ShownStage, StageName
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.views.inspection import Inspection
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from prototrt.converter.glance.facts import FileFacts
     from prototrt.converter.machines.benchmark import Benchmark
     from prototrt.converter.machines.doctor import Diagnosis
+    from prototrt.converter.parameters.editing import EditedWeights, ParameterList
     from prototrt.converter.selftest.results import SelfTest
     from prototrt.converter.sessions.session import Session
     from prototrt.converter.survey.survey import Survey
@@ -203,6 +206,54 @@ def upgrade(
         net = upgrade(model, file, weights_file, chosen, rewriting or RewriteOptions(), shapes or {})
     tell(net.warnings, but=model.warnings)
     return net
+
+
+def list_weights(model: Model) -> ParameterList:
+    """The matrices and biases of a model: layer, name, shape, and the gate where each gate has rows of its own.
+
+    ``each.address`` is ``LAYER/PARAMETER/GATE``, and ``each.array`` the numbers. Raises ``ConversionError``.
+    """
+    from prototrt.converter.parameters.editing import list_parameters
+
+    refuse_other("list_weights", model, Model)
+    return list_parameters(model)
+
+
+def get_weights(
+    model: Model,
+    names: Sequence[str] = (),
+    file: PathLike | None = None,
+    *,
+    naming: ParameterNames = "prototrt",
+) -> Mapping[str, Array]:
+    """The arrays of some parameters, by default of all recurrent layers; ``file`` is .npz, .safetensors or .pt.
+
+    ``names`` are addresses such as ``lstm1/W_hc`` or ``lstm1/W_hc/f``, in which ``*`` and ``?`` stand for anything.
+    ``naming="pytorch"`` gives one layer under the names of PyTorch's module; ``names`` has the layer's name, if there
+    are several. Raises ``ConversionError``.
+    """
+    from prototrt.converter.parameters.editing import get_parameters
+
+    refuse_other("get_weights", model, Model)
+    chosen = narrowed("naming", naming, PARAMETER_NAMES)
+    return get_parameters(model, tuple(names), chosen, file).arrays
+
+
+def set_weights(
+    model: Model, source: Mapping[str, Array] | PathLike, file: PathLike, *, layer: str | None = None
+) -> EditedWeights:
+    """Write the weights of a model into a new file, with parameters from ``source``, arrays or a file of them.
+
+    ``file`` is a caffemodel; of a Caffe2 net, an init net. The names in ``source`` are addresses as in
+    ``get_weights``, or those of PyTorch's module; then ``layer`` says which layer it is, if there are several.
+    Raises ``ConversionError``; then nothing is written.
+    """
+    from prototrt.converter.parameters.editing import set_parameters
+
+    refuse_other("set_weights", model, Model)
+    edited = set_parameters(model, source, file, layer)
+    tell(edited.warnings)
+    return edited
 
 
 def new_rule(

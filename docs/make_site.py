@@ -47,6 +47,7 @@ CONTENTS = {
         "docs/other-tools",
         "docs/opencv",
         "docs/upgrade",
+        "docs/weights",
     ],
     "Recipes": [
         "docs/recipes/README",

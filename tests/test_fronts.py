@@ -18,6 +18,7 @@ from prototrt.caffe_proto import Model
 from prototrt.cli import main
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import run
+from prototrt.tests.npz import write_npz
 from prototrt.tests.public_cases import SMALL
 
 INT8 = prototrt.RewriteOptions(precision="int8", quantize_all=True)
@@ -25,6 +26,10 @@ INT8 = prototrt.RewriteOptions(precision="int8", quantize_all=True)
 
 def model() -> Model:
     return prototrt.load("net.prototxt", random_weights=1)
+
+
+def stored() -> Model:
+    return prototrt.load("net.prototxt", "weights.npz")
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,21 @@ FRONTS: dict[str, Fronts] = {
             rewriting=prototrt.RewriteOptions(cont="drop"),
         ),
     ),
+    "weights get": Fronts(
+        "parameters.editing:get_parameters",
+        "net.prototxt weights.npz y/* -o some.npz --names pytorch",
+        lambda: prototrt.get_weights(stored(), ("y/*",), "some.npz", naming="pytorch"),
+    ),
+    "weights list": Fronts(
+        "parameters.editing:list_parameters",
+        "net.prototxt weights.npz",
+        lambda: prototrt.list_weights(stored()),
+    ),
+    "weights set": Fronts(
+        "parameters.editing:set_parameters",
+        "net.prototxt weights.npz in.npz -o new.caffemodel --layer y",
+        lambda: prototrt.set_weights(stored(), "in.npz", "new.caffemodel", layer="y"),
+    ),
     "verify": Fronts(
         "steps:verify",
         f"{NET} --on onnx --calls 2 --seed 3 --atol 0.5 --precision int8 --quantize-all --auto-keep 0.9",
@@ -221,6 +241,7 @@ def calls(
     Path("models.yaml").write_text("models: [{ prototxt: net.prototxt, random-weights: 1, format: onnx }]")
     Path("kept", "new").mkdir(parents=True)
     Path("nets").mkdir()
+    write_npz("weights.npz", {"y/0": np.ones((3, 2), np.float32), "y/1": np.ones(3, np.float32)})
     np.savez("in.npz", x=np.ones((1, 2), np.float32))
     return records
 

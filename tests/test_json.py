@@ -50,12 +50,15 @@ COMMANDS = {
     "selftest": ["selftest", "--only", "machine"],
     "new-rule": ["new-rule", DEPLOY, "conv1", WEIGHTS, "-o", "rules.py"],
     "upgrade": ["upgrade", STREAM, WEIGHTS, "-o", "new.prototxt", "--stage", "rewritten"],
+    "weights-list": ["weights", "list", STREAM, WEIGHTS],
+    "weights-get": ["weights", "get", STREAM, WEIGHTS, "-o", "some.npz"],
+    "weights-set": ["weights", "set", STREAM, WEIGHTS, "some.npz", "-o", "new.caffemodel"],
     "survey": ["survey", "nets"],
     "batch": ["batch", "models.yaml", "-o", "engines", "--keep-going", "--cache", "cache"],
     "cache-prune": ["cache", "prune", "cache"],
     "calibrate": ["calibrate", STREAM, WEIGHTS, "--inputs", STREAM_IN, "-o", "scales.json"],
 }
-BEFORE = {"verify": "calibrate", "cache-prune": "batch"}
+BEFORE = {"verify": "calibrate", "cache-prune": "batch", "weights-set": "weights-get"}
 """Commands whose results others need."""
 
 

@@ -87,7 +87,9 @@ def _computes(fill: Fill, *made: Collection[str]) -> bool:
     message = fill.message
     if message.type == "RecurrentParamSet" or (message.type in FILLS and message.type != "ConstantFill"):
         return False
-    return bool(message.input) and all(any(name in each for each in made) for name in message.input)
+    # The input of the net, which may not be here, only says how many columns the matrices have.
+    read = message.input[1:] if message.type == "RecurrentParamGet" else message.input
+    return bool(read) and all(any(name in each for each in made) for name in read)
 
 
 def _refuse_again(fill: Fill, computed: Mapping[str, Fill]) -> None:

@@ -81,11 +81,11 @@ def set_parameter(fill: Fill, blobs: MutableMapping[str, StoredBlob | PackedBlob
     if isinstance(weights, StoredBlob):
         weights = _begin(fill.origin, arguments, weights)
         blobs[message.output[0]] = weights
-    weights.parts[(arguments.integer("layer", 0), *_parameter(arguments, weights.mode))] = values
+    weights.parts[(arguments.integer("layer", 0), *source_and_name(arguments, weights.mode))] = values
 
 
-def _parameter(arguments: Arguments, mode: str) -> tuple[str, str]:
-    """Which matrix or bias is set: its source, and its name in the layout.
+def source_and_name(arguments: Arguments, mode: str) -> tuple[str, str]:
+    """Which matrix or bias is accessed: its source, and its name in the layout.
 
     Caffe2 counts four gates of the input and four of the recurrence, and gives cuDNN the number,
     whatever the mode is: of a GRU, numbers 0 to 2 are of the input and 3 to 5 of the recurrence.

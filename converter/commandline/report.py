@@ -13,6 +13,7 @@ from prototrt.surgery.ir.shapes import ranges
 if TYPE_CHECKING:
     from prototrt.converter.machines.benchmark import Benchmark
     from prototrt.converter.machines.doctor import Diagnosis
+    from prototrt.converter.parameters.editing import ParameterList
     from prototrt.converter.verification.quantization import OutputCost, QuantizationCost
     from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.views.inspection import Inspection
@@ -126,6 +127,17 @@ def print_support(rows: Iterable[LayerSupport]) -> None:
     table = Table(("layer", "becomes", "notes"), folds=(1, 2))
     for row in rows:
         table.add_row(row.type, row.becomes, row.notes)
+    table.show()
+
+
+def print_parameters(result: ParameterList) -> None:
+    """The table of parameters, a row for each gate."""
+    table = Table(("layer", "type", "line", "parameter", "gate", "shape"), right=(2,))
+    for each in result.parameters:
+        origin, shape = each.layer.origin, " x ".join(map(str, each.shape))
+        table.add_row(
+            each.layer.name, each.layer.type, str(origin.line or "-"), each.name, each.gate or "", shape
+        )
     table.show()
 
 

@@ -1,4 +1,4 @@
-"""Arrays as a safetensors file: 8 bytes with the length of a header of JSON, the header, the data.
+"""Safetensors files: 8 bytes with the length of a header of JSON, the header, the data.
 
 Source: https://huggingface.co/docs/safetensors, "Format". Written here, so that arrays are streamed from their source
 and a conversion needs no further package.
@@ -8,14 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import BinaryIO
+from math import prod
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import LARGEST_TEXT, errors_for_user, open_regular, value_from_json
 from prototrt.surgery.ir import Array
 
 _TYPES = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
+_READ = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+}
 _ALIGNMENT = 8
+_WHAT = "a safetensors file"
 
 
 def write_safetensors(stream: BinaryIO, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
@@ -35,3 +49,33 @@ def write_safetensors(stream: BinaryIO, arrays: Mapping[str, Array], metadata: M
     for array in arrays.values():
         little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         stream.write(little.reshape(-1).view(np.uint8).data)
+
+
+def read_safetensors(file: str) -> dict[str, Array]:
+    """The arrays by name. Raises ``UnreadableFileError``."""
+    with errors_for_user(file, _WHAT), open_regular(file, _WHAT) as stream:
+        length = int.from_bytes(stream.read(_ALIGNMENT), "little")
+        header = stream.read(length) if length <= LARGEST_TEXT else b""
+        content = stream.read()
+    try:
+        facts = value_from_json(header)
+        return {name: _read(content, facts[name]) for name in facts if name != "__metadata__"}
+    except (ValueError, TypeError, KeyError) as error:
+        raise UnreadableFileError(
+            f"this is not {_WHAT}, or it is damaged",
+            where=file,
+            because=f"of {type(error).__name__}: {error}",
+            fix="get the file again",
+        ) from error
+
+
+def _read(content: bytes, fact: Mapping[str, Any]) -> Array:
+    """One array; bfloat16 is the upper half of a float32."""
+    (begin, end), shape, kind = fact["data_offsets"], fact["shape"], fact["dtype"]
+    dtype = np.dtype("<u2" if kind == "BF16" else _READ[kind])
+    if not (0 <= begin <= end <= len(content)) or min(shape, default=0) < 0:
+        raise ValueError(f"an array lies at {begin} to {end} of {len(content)} bytes, with the shape {shape}")
+    if prod(shape) * dtype.itemsize != end - begin:
+        raise ValueError(f"{end - begin} bytes are no array of the shape {shape} of {kind}")
+    array = np.frombuffer(content, dtype, prod(shape), begin).reshape(shape)
+    return (array.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else array

@@ -48,7 +48,7 @@ FAMILIES = {
     "regions": "BatchPermutation RoIAlign RoIPool RoIPoolF",
     "segments": "LengthsMean LengthsSum SparseLengthsMean SparseLengthsSum SparseLengthsWeightedSum",
     "shape": "ChannelShuffle Concat DepthConcat DepthSplit NCHW2NHWC NHWC2NCHW Slice Split Tile Transpose",
-    "stacks": "InferenceLSTM Recurrent",
+    "stacks": "InferenceLSTM Recurrent RecurrentParamGet RecurrentParamSet",
     "units": "GRUUnit LSTMUnit",
 }
 """The operators whose rules stand in a module."""

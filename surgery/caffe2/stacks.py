@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from prototrt.caffe_proto.caffe2.advice import (
     MEND_ARGUMENTS,
 )
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
+from prototrt.caffe_proto.caffe2.packed import GATES, PackedArray, PackedLayout
+from prototrt.caffe_proto.caffe2.param_set import source_and_name
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule
@@ -91,17 +93,72 @@ def recurrent(
     """
     layout = _packed_layout(operator, x)
     packed = constant_array(build, operator, 3, weights).reshape(-1)
+    _refuse_short(operator, 3, packed, layout)
+    cell, sizes = layout.mode.upper(), (layout.inputs, layout.hidden, layout.layers, layout.directions)
+    stored = from_cudnn(packed[: layout.size], cell, *sizes)
+    return _run(build, operator, stored, layout.directions, x, [h, c] if layout.mode == "lstm" else [h])
+
+
+@operator_rule("RecurrentParamGet")
+def recurrent_param_get(build: Builder, operator: Operator, x: Value, weights: Value) -> list[Value]:
+    """One matrix or bias out of the packed weights of Recurrent.
+
+    Becomes: a constant.
+    Inputs: x (T, N, D), of which only the shape is read, the packed weights. Output: (1, H, columns) or
+    (1, H, 1), as cuDNN describes it.
+    Source: caffe2 ``operators/rnn/recurrent_op_cudnn.cc``, ``RecurrentParamAccessOp``.
+    """
+    packed, part = _accessed(build, operator, x, weights)
+    array = packed[part.offset : part.offset + prod(part.shape)]
+    return [build.constant(array.reshape(1, part.shape[0], -1), part.parameter)]
+
+
+@operator_rule("RecurrentParamSet")
+def recurrent_param_set(
+    build: Builder, operator: Operator, x: Value, weights: Value, values: Value
+) -> list[Value]:
+    """The packed weights of Recurrent with another matrix or bias.
+
+    Becomes: a constant.
+    Inputs: x (T, N, D), of which only the shape is read, the packed weights, and the numbers, constant.
+    Output: the packed weights.
+    Source: caffe2 ``operators/rnn/recurrent_op_cudnn.cc``, ``RecurrentParamAccessOp``.
+    """
+    packed, part = _accessed(build, operator, x, weights)
+    array = constant_array(build, operator, 2, values)
+    if array.size != prod(part.shape):
+        raise WeightsError(
+            f"has the shape {array.shape}, expected {part.shape}",
+            blob=f'input "{operator.bottom_blob(2)}"',
+            fix=GIVE_INIT_NET,
+        )
+    changed = packed.copy()
+    changed[part.offset : part.offset + array.size] = array.reshape(-1)
+    return [build.constant(changed, "weights")]
+
+
+def _accessed(build: Builder, operator: Operator, x: Value, weights: Value) -> tuple[Array, PackedArray]:
+    """The packed weights, and which part of them an operator reads or writes."""
+    layout, packed = _packed_layout(operator, x), constant_array(build, operator, 1, weights).reshape(-1)
+    _refuse_short(operator, 1, packed, layout)
+    layer, arguments = operator.arguments.integer("layer", 0), operator.arguments
+    part = layout.arrays.get((layer, *source_and_name(arguments, layout.mode)))
+    if part is None:
+        raise NetError(
+            f"layer is {layer}, expected 0 to {layout.layers * layout.directions - 1}", fix=MEND_ARGUMENTS
+        )
+    return packed, part
+
+
+def _refuse_short(operator: Operator, index: int, packed: Array, layout: PackedLayout) -> None:
     if packed.size < layout.size:
         raise WeightsError(
             f"holds {packed.size} numbers, expected at least {layout.size}",
-            blob=f'input "{operator.bottom_blob(3)}"',
+            blob=f'input "{operator.bottom_blob(index)}"',
             because=f"D is {layout.inputs}, H {layout.hidden}, with {layout.layers} layers in"
             f" {layout.directions} directions",
             fix=GIVE_INIT_NET,
         )
-    cell, sizes = layout.mode.upper(), (layout.inputs, layout.hidden, layout.layers, layout.directions)
-    stored = from_cudnn(packed[: layout.size], cell, *sizes)
-    return _run(build, operator, stored, layout.directions, x, [h, c] if layout.mode == "lstm" else [h])
 
 
 def _packed_layout(operator: Operator, x: Value) -> PackedLayout:

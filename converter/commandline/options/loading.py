@@ -89,6 +89,16 @@ upgrade_options = options(
     field_option(LoadOptions, "overrides", "--set", type=Override(), multiple=True, collect=dict),
 )
 """``--stage`` chooses what is written."""
+parameter_options = options(
+    click.argument("model", type=InputFile()),
+    click.argument("weights", type=InputFile()),
+    field_option(LoadOptions, "phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False)),
+    field_option(LoadOptions, "level", type=int, metavar="N"),
+    field_option(LoadOptions, "stages", "--stage", multiple=True, metavar="NAME"),
+    field_option(LoadOptions, "define", type=Definition(), multiple=True, collect=dict),
+    field_option(LoadOptions, "allow_unknown"),
+    field_option(LoadOptions, "overrides", "--set", type=Override(), multiple=True, collect=dict),
+)
 rule_options = options(
     click.argument("model", type=InputFile()),
     click.argument("layer"),

@@ -1,4 +1,4 @@
-"""RecurrentParamSet: cuDNN's packed weights out of single matrices and biases."""
+"""RecurrentParamSet and RecurrentParamGet: single matrices and biases of cuDNN's packed weights."""
 
 from __future__ import annotations
 
@@ -112,3 +112,81 @@ def test_what_there_is_not(source: str, kind: str, message: str) -> None:
     inputs = {"x": numbers(T, N, D), "h0": numbers(1, N, H), "c0": numbers(1, N, H)}
     found = refusal(recurrent("gru"), inputs, {"w": numbers(H, D)}, fills=fills)
     assert found == f"operator 2 (RecurrentParamSet): {message}"
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("where", ["predict net", "init net"])
+@pytest.mark.parametrize("mode", COUNTS)
+def test_a_matrix_and_a_bias_are_set_and_read_back(mode: str, where: str, on: Way) -> None:
+    """In cuDNN's order: all matrices, then all biases. The second matrix is at H D, the first bias behind all."""
+    count = COUNTS[mode]
+    matrices = count * H * (D + H)
+    before = numbers(matrices + 2 * count * H, seed=3)
+    matrix, bias = numbers(H, D, seed=4), numbers(H, seed=5)
+    sets = [
+        parameter(mode, "input", "forget_gate_w", "matrix"),
+        parameter(mode, "input", "input_gate_b", "bias"),
+    ]
+    gets = [
+        operator(
+            "RecurrentParamGet",
+            ["x", "packed"],
+            [name],
+            layer=0,
+            input_type="input",
+            param_type=kind,
+            **settings(mode),
+        )
+        for name, kind in (
+            ("first", "input_gate_w"),
+            ("second", "forget_gate_w"),
+            ("first_bias", "input_gate_b"),
+        )
+    ]
+    outputs = [
+        operator("Copy", [name], [f"{name}_copy"]) for name in ("first", "second", "first_bias", "packed")
+    ]
+    after = before.copy()
+    after[H * D : 2 * H * D], after[matrices : matrices + H] = matrix.reshape(-1), bias
+    expected = {
+        "first_copy": before[: H * D].reshape(1, H, D),
+        "second_copy": matrix[None],
+        "first_bias_copy": bias.reshape(1, H, 1),
+        "packed_copy": after,
+    }
+    weights = {"packed": before, "matrix": matrix, "bias": bias}
+    fills = [*sets, *gets] if where == "init net" else []
+    operators = [*([] if fills else [*sets, *gets]), *outputs, operator("Copy", ["x"], ["shown"])]
+    check(operators, {"x": numbers(T, N, D)}, weights, expected, on, fills=fills)
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "layer", "message"),
+    [
+        (
+            200,
+            (H, D),
+            2,
+            ": layer is 2, expected 0 to 0\n  fix: correct the arguments, or export the net again",
+        ),
+        (
+            30,
+            (H, D),
+            0,
+            ', input "packed": holds 30 numbers, expected at least 165\n'
+            "  because D is 4, H 5, with 1 layers in 1 directions\n  fix: give the init net of this predict net",
+        ),
+        (
+            200,
+            (H, H),
+            0,
+            ', input "w": has the shape (5, 5), expected (5, 4)\n  fix: give the init net of this predict net',
+        ),
+    ],
+)
+def test_what_does_not_fit(size: int, shape: tuple[int, ...], layer: int, message: str) -> None:
+    arguments = {**settings("gru"), "layer": layer, "input_type": "input", "param_type": "cell_w"}
+    access = operator("RecurrentParamSet", ["x", "packed", "w"], ["new"], **arguments)
+    weights = {"packed": numbers(size), "w": numbers(*shape)}
+    found = refusal([access, operator("Copy", ["new"])], {"x": numbers(T, N, D)}, weights)
+    assert found == f"operator 0 (RecurrentParamSet){message}"
