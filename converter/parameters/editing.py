@@ -248,7 +248,7 @@ def _fitting(parameter: Parameter, array: Array, file: str | None) -> Array:
             f'"{parameter.address}" has the shape {array.shape}{kind}, expected {parameter.shape}',
             origin=parameter.layer.origin,
             because=f"that is what the weights have{f'; the array is from {file}' if file else ''}",
-            fix="give an array of this shape",
+            fix="transpose or cut the array, or set another parameter",
         )
     return array
 

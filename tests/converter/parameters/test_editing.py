@@ -291,7 +291,7 @@ def problem(source: Any, *shapes: tuple[int, ...], kind: str = "LSTM", layer: st
 def test_refusals_of_arrays(folder: Path) -> None:
     assert problem({"rnn/W_hc/g": np.zeros((3, 4))}) == (
         'net.prototxt:4: layer "rnn" (LSTM): "rnn/W_hc/g" has the shape (3, 4), expected (3, 3)\n'
-        "  because that is what the weights have\n  fix: give an array of this shape"
+        "  because that is what the weights have\n  fix: transpose or cut the array, or set another parameter"
     )
     assert problem({"rnn/W_hc/c": np.zeros((3, 3))}).startswith(
         'net.prototxt: there is no parameter "rnn/W_hc/c"\n  fix: name one of rnn/W_hc'
