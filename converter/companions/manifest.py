@@ -120,11 +120,12 @@ def _binding(value: Value, graph: Graph) -> dict[str, Any]:
     for dim in value.shape:
         spans |= symbols_of(dim)
     profile = {name: [span.min, span.opt, span.max] for name, span in spans.items()}
+    layout = graph.layout.bindings.get(value.name)
     binding = {
         "name": value.name,
         "dtype": value.dtype.value,
         "shape": list(value.shape),
-        "axes": list(graph.layout.names_of(value.name, len(value.shape))),
+        "axes": [None] * len(value.shape) if layout is None else list(layout.names),
         "profile": profile,
     }
     counts = {str(axis): dim.count for axis, dim in enumerate(value.shape) if isinstance(dim, AtMost)}

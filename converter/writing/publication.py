@@ -87,17 +87,16 @@ class Publication:
                     yield stream
 
     def place(self, path: str | os.PathLike[str]) -> Path:
-        """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``."""
-        target = self._target(path)
+        """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``.
+
+        A link that the user names is followed. One in the place of a side file is replaced.
+        """
+        target = Path(os.path.realpath(path))
+        if self._is_beside(path):
+            target = Path(os.path.realpath(Path(path).parent)) / Path(path).name
         if target.parent not in self.stages:
             self.stages[target.parent] = _Stage(target.parent)
         return self.stages[target.parent].new / target.name
-
-    def _target(self, path: str | os.PathLike[str]) -> Path:
-        """A link that the user names is followed. One in the place of a side file is replaced."""
-        if not self._is_beside(path):
-            return Path(os.path.realpath(path))
-        return Path(os.path.realpath(Path(path).parent)) / Path(path).name
 
     def _is_beside(self, path: str | os.PathLike[str]) -> bool:
         """Whether the name is made of the name of the first file."""

@@ -22,7 +22,6 @@ from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.schema import is_read_by, parameter_fields
-from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.building.layer_rules import (
     names_of_bottoms,
@@ -155,8 +154,17 @@ class Caffe(Framework):
 
     def begin(self, build: LayerBuilder, layer: Layer) -> None:
         refuse_overflow(layer)
-        if self.user_rule_of(layer) is None:
-            warn_of_unread_parameters(build, layer)
+        if self.user_rule_of(layer) is not None:
+            return
+        for (
+            field,
+            _,
+        ) in layer.message.ListFields():  # such as pooling_param in a ReLU: its contents change nothing
+            if not is_read_by(layer.type, field.name):
+                own = " and ".join(parameter_fields(layer.type)) or "no parameters"
+                build.warn(
+                    f"{field.name} is not for this type of layer, which reads {own}: it is ignored, as in Caffe"
+                )
 
     def end(
         self,
@@ -217,13 +225,3 @@ def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> t
     return tuple(
         error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
     )
-
-
-def warn_of_unread_parameters(build: Builder, layer: Layer) -> None:
-    """Such as ``pooling_param`` in a ReLU. Its contents change nothing."""
-    for field, _ in layer.message.ListFields():
-        if not is_read_by(layer.type, field.name):
-            own = " and ".join(parameter_fields(layer.type)) or "no parameters"
-            build.warn(
-                f"{field.name} is not for this type of layer, which reads {own}: it is ignored, as in Caffe"
-            )

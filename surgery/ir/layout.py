@@ -76,11 +76,6 @@ class Layout:
     name: LayoutName = "caffe"
     bindings: Mapping[str, BindingLayout] = field(default_factory=dict)
 
-    def names_of(self, binding: str, rank: int) -> tuple[str | None, ...]:
-        """The names of the axes of a binding with this many axes."""
-        axes = self.bindings.get(binding)
-        return (None,) * rank if axes is None else axes.names
-
     def from_caffe(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays by the names of inputs and outputs, moved from Caffe's layout; others stay as they are."""
         moved, sizes = dict(arrays), dict[str, int]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Node, Op, Value, element_count
@@ -27,39 +27,37 @@ from prototrt.surgery.ops import (
 )
 from prototrt.surgery.ops.elementwise import Pointwise
 
-Apply: TypeAlias = Callable[..., Value]
-"""``apply(build, op, values, is_each, hint)``: the values are sequences where ``is_each`` is true."""
-
 
 @dataclass(frozen=True, slots=True)
 class _AllSteps:
-    """``suits`` is whether the op can do so, with sequences in these places."""
+    """``lifted`` is the op with the additional axis. The operands of one that ``stretches`` have equal ranks.
 
-    apply: Apply
+    ``suits`` is whether the op can have the axis, with sequences in these places.
+    """
+
+    lifted: Callable[[Any], Op] = lambda op: op
     suits: Callable[[Any, Sequence[bool]], bool] = lambda op, is_each: True
+    stretches: bool = False
 
 
-def _pointwise(build: Builder, op: Op, values: Sequence[Value], is_each: Sequence[bool], hint: str) -> Value:
-    return build.add(op, *values, hint=hint)
-
-
-def _stretching(build: Builder, op: Op, values: Sequence[Value], is_each: Sequence[bool], hint: str) -> Value:
-    """Shapes of equal rank: values that are not sequences broadcast over the steps."""
-    operands = [
+def _stretched(
+    build: Builder, values: Sequence[Value], is_each: Sequence[bool], hint: str
+) -> Sequence[Value]:
+    """Values of equal rank: those that are not sequences broadcast over the steps."""
+    return [
         value if each else build.reshape(value, (1, *value.shape), hint=f"{hint}_every")
         for value, each in zip(values, is_each, strict=True)
     ]
-    return build.add(op, *operands, hint=hint)
 
 
-def _matmul(build: Builder, op: MatMul, values: Sequence[Value], is_each: Sequence[bool], hint: str) -> Value:
-    """One product with all steps as rows, where the second factor is one matrix for all of them."""
+def _product(build: Builder, op: MatMul, values: Sequence[Value], hint: str) -> Value | None:
+    """One product with all steps as rows, where the second factor is one matrix for all of them; else None."""
     a, b = values
-    if is_each[1] or any(dim != 1 for dim in b.shape[:-2]):
-        return _stretching(build, op, values, is_each, hint)
     rows = [dim for dim in a.shape[1:-1] if dim != 1]
-    if len(rows) > 1 and not all(isinstance(dim, int) for dim in rows):
-        return _stretching(build, op, values, is_each, hint)
+    if any(dim != 1 for dim in b.shape[:-2]) or (
+        len(rows) > 1 and not all(isinstance(dim, int) for dim in rows)
+    ):
+        return None
     count = rows[0] if len(rows) == 1 else element_count(tuple(rows))
     flat = build.reshape(a, (a.shape[0], count, a.shape[-1]), hint=f"{hint}_rows")
     matrix = build.reshape(b, (1, *b.shape[-2:]), hint=f"{hint}_matrix")
@@ -67,44 +65,29 @@ def _matmul(build: Builder, op: MatMul, values: Sequence[Value], is_each: Sequen
     return build.reshape(product, (*a.shape[:-1], product.shape[-1]), hint=f"{hint}_restored")
 
 
-def _reshape(
-    build: Builder, op: Reshape, values: Sequence[Value], is_each: Sequence[bool], hint: str
-) -> Value:
-    target = (Axis(0), *(Axis(dim.index + 1) if isinstance(dim, Axis) else dim for dim in op.target))
-    return build.add(Reshape(target), *values, hint=hint)
+def _lifted_reshape(op: Reshape) -> Op:
+    return Reshape((Axis(0), *(Axis(dim.index + 1) if isinstance(dim, Axis) else dim for dim in op.target)))
 
 
-def _transpose(
-    build: Builder, op: Transpose, values: Sequence[Value], is_each: Sequence[bool], hint: str
-) -> Value:
-    return build.add(Transpose((0, *(axis + 1 for axis in op.order))), *values, hint=hint)
-
-
-def _reduce(build: Builder, op: Reduce, values: Sequence[Value], is_each: Sequence[bool], hint: str) -> Value:
-    return build.add(replace(op, axes=tuple(axis + 1 for axis in op.axes)), *values, hint=hint)
-
-
-def _along(build: Builder, op: Any, values: Sequence[Value], is_each: Sequence[bool], hint: str) -> Value:
-    """Primitives that work along one axis."""
-    return build.add(replace(op, axis=op.axis + 1), *values, hint=hint)
-
-
+_SAME = _AllSteps()
+_ALONG = _AllSteps(lambda op: replace(op, axis=op.axis + 1))
+_STRETCHING = _AllSteps(stretches=True)
 _ALL_STEPS: dict[type[Op], _AllSteps] = {
-    Binary: _AllSteps(_stretching),
-    Cast: _AllSteps(_pointwise),
-    Concat: _AllSteps(_along, lambda op, is_each: all(is_each)),
-    Gather: _AllSteps(_pointwise, lambda op, is_each: not is_each[0]),
-    MatMul: _AllSteps(_matmul),
-    PReLU: _AllSteps(_stretching, lambda op, is_each: is_each[0]),
-    Pointwise: _AllSteps(_pointwise),
-    Reduce: _AllSteps(_reduce),
-    Reshape: _AllSteps(_reshape),
-    Reverse: _AllSteps(_along),
-    Slice: _AllSteps(_along),
-    Softmax: _AllSteps(_along),
-    Tile: _AllSteps(_along),
-    Transpose: _AllSteps(_transpose),
-    Select: _AllSteps(_stretching),
+    Binary: _STRETCHING,
+    Cast: _SAME,
+    Concat: replace(_ALONG, suits=lambda op, is_each: all(is_each)),
+    Gather: replace(_SAME, suits=lambda op, is_each: not is_each[0]),
+    MatMul: _STRETCHING,
+    PReLU: replace(_STRETCHING, suits=lambda op, is_each: is_each[0]),
+    Pointwise: _SAME,
+    Reduce: _AllSteps(lambda op: replace(op, axes=tuple(axis + 1 for axis in op.axes))),
+    Reshape: _AllSteps(_lifted_reshape),
+    Reverse: _ALONG,
+    Select: _STRETCHING,
+    Slice: _ALONG,
+    Softmax: _ALONG,
+    Tile: _ALONG,
+    Transpose: _AllSteps(lambda op: Transpose((0, *(axis + 1 for axis in op.order)))),
 }
 """Primitives that are missing here are not moved."""
 
@@ -126,5 +109,15 @@ class Lifted:
         how = next((how for kind, how in _ALL_STEPS.items() if isinstance(node.op, kind)), None)
         if how is None or not how.suits(node.op, is_each):
             return False
-        self.each[node.outputs[0]] = how.apply(build, node.op, values, is_each, node.hint)
+        self.each[node.outputs[0]] = _for_all_steps(build, node, how, values, is_each)
         return True
+
+
+def _for_all_steps(
+    build: Builder, node: Node, how: _AllSteps, values: Sequence[Value], is_each: Sequence[bool]
+) -> Value:
+    hint = node.hint
+    if isinstance(node.op, MatMul) and not is_each[1] and (y := _product(build, node.op, values, hint)):
+        return y
+    operands = _stretched(build, values, is_each, hint) if how.stretches else values
+    return build.add(how.lifted(node.op), *operands, hint=hint)
