@@ -233,10 +233,6 @@ class Builder:
         """``x + summand``, or ``x`` itself."""
         return x if summand == 0 else self.add(ADD, x, self.scalar(summand, len(x.shape)))
 
-    def tile(self, x: Value, axis: int, copies: Size, hint: str | None = None) -> Value:
-        """``x`` repeated along one axis."""
-        return self.add(Tile(axis, copies), x, hint=hint)
-
     def broadcast(self, x: Value, shape: tuple[Size, ...], hint: str | None = None) -> Value:
         """``x`` repeated to this shape along axes where it has one element. A constant, unless a size varies."""
         sizes = tuple(dim for dim in shape if isinstance(dim, int))
@@ -244,7 +240,7 @@ class Builder:
             return replace(x, shape=shape, data=np.broadcast_to(x.data, sizes))
         for axis, dim in enumerate(shape):
             if dim != x.shape[axis]:
-                x = self.tile(x, axis, dim, hint=hint)
+                x = self.add(Tile(axis, dim), x, hint=hint)
         return x
 
     def cast(self, x: Value, dtype: DType) -> Value:

@@ -16,7 +16,7 @@ from prototrt.surgery.building.layer_builder import (
     refuse_in_place,
 )
 from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of, rest_at
-from prototrt.surgery.ops import Concat, Pad, Reverse, Slice, Transpose
+from prototrt.surgery.ops import Concat, Pad, Reverse, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 
@@ -148,7 +148,7 @@ def tile(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     axis, copies = canonical_axis(layer.param.axis, x.shape, "axis"), int(layer.param.tiles)
     if copies < 1:
         raise NetError(f"tiles is {copies}, expected at least 1", fix="set tiles in tile_param")
-    return [build.tile(x, axis, copies)]
+    return [build.add(Tile(axis, copies), x)]
 
 
 @layer_rule("Pad")

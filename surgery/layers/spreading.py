@@ -10,6 +10,7 @@ from prototrt.caffe_proto.common.wording import shortened
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.ir import Size, Value, computable
+from prototrt.surgery.ops import Tile
 
 _LARGEST = (1 << 31) - 1
 """What a size can be in Caffe."""
@@ -49,7 +50,8 @@ def _spread(build: LayerBuilder, layer: Layer, x: Value, height: Size, width: Si
     if len(x.shape) < 2 or any(size != 1 for size in x.shape[2:]):
         raise _misfit(layer, 0, x, "(N, C, 1, 1)", "give it one number per channel")
     cell = build.reshape(x, (*x.shape[:2], 1, 1))
-    return build.tile(build.tile(cell, 2, height, "columns"), 3, width)
+    columns = build.add(Tile(2, height), cell, hint="columns")
+    return build.add(Tile(3, width), columns)
 
 
 def _size(parameters: dict[str, Any], name: str) -> int:

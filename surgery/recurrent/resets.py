@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import DType, Value
-from prototrt.surgery.ops import Cast, Pad, Select
+from prototrt.surgery.ops import Cast, Pad, Select, Tile
 from prototrt.surgery.recurrent.cells import Cell, Step
 from prototrt.surgery.recurrent.counting import numbered_steps
 
@@ -91,7 +91,7 @@ class Resets:
         size = sizes.pop() if len(sizes) == 1 else 1
         if (backwards, size) not in self._deltas:
             column = self._column(self.cont, backwards)
-            tiled = self.build.tile(column, 2, size, hint="delta") if size > 1 else column
+            tiled = self.build.add(Tile(2, size), column, hint="delta") if size > 1 else column
             self._deltas[backwards, size] = tiled
         return self._deltas[backwards, size]
 

@@ -143,7 +143,7 @@ def test_scalar_broadcasts_against_its_rank() -> None:
     scalar = build.scalar(2, 3, DType.FLOAT16)
     assert scalar.shape == (1, 1, 1)
     assert scalar.dtype is DType.FLOAT16
-    assert build.tile(build.input("x", (2, 3)), 0, 2).shape == (4, 3)
+    assert build.add(Tile(0, 2), build.input("x", (2, 3))).shape == (4, 3)
     assert build.nodes[-1].op == Tile(0, 2)
 
 

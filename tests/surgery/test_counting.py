@@ -11,7 +11,7 @@ import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range, Size, Value
-from prototrt.surgery.ops import ADD, MULTIPLY, Count, TopK
+from prototrt.surgery.ops import ADD, MULTIPLY, Count, Tile, TopK
 from prototrt.surgery.pipeline import lowered
 from prototrt.tests.small_nets import WAYS, has_engine, numbers
 
@@ -22,7 +22,7 @@ Rule = Callable[[Builder, Value, Size], Sequence[Value]]
 
 
 def repeated(build: Builder, x: Value, size: Size) -> list[Value]:
-    return [build.tile(build.reshape(x, (2, 1, size)), 1, size // 1000)]
+    return [build.add(Tile(1, size // 1000), build.reshape(x, (2, 1, size)))]
 
 
 def in_a_row(build: Builder, x: Value, size: Size) -> list[Value]:

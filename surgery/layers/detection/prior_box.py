@@ -15,7 +15,7 @@ from prototrt.caffe_proto.forks import Fork
 from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, open_count
-from prototrt.surgery.ops import Clip, Concat
+from prototrt.surgery.ops import Clip, Concat, Tile
 
 _NEAR = 1e-6
 """Ratios that differ by less are one ratio."""
@@ -62,7 +62,8 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     ends = build.add(Concat(4), *parts, hint="corners")
     ends = build.reshape(build.add(Clip(0, 1), ends) if param.clip else ends, (1, 1, count))
     variance = build.constant(np.broadcast_to(_variances(param), (1, 1, 4)), "variance")
-    return [build.add(Concat(1), ends, build.tile(variance, 2, count // 4, "variances"))]
+    each_variance = build.add(Tile(2, count // 4), variance, hint="variances")
+    return [build.add(Concat(1), ends, each_variance)]
 
 
 @dataclass(frozen=True, slots=True)
