@@ -19,6 +19,7 @@ classes; maps of classes; anything else, which the program reads itself."""
 
 _ROW_LAYERS = {"DetectionOutput", "YoloDetectionOutput", "Yolov3DetectionOutput"}
 _YOLO_LAYERS = _ROW_LAYERS - {"DetectionOutput"}
+_PROBABILITIES = ("Softmax", "Sigmoid")
 _OBJECT_NUMBERS = 5
 _COLOURS = (1, 3)
 
@@ -63,7 +64,7 @@ def network_of(model: Model, graph: Graph) -> VideoNet:
     counts = {dim.count for value in graph.outputs for dim in value.shape if isinstance(dim, AtMost)}
     results = [value for value in graph.outputs if value.name not in counts]
     layers = [_maker(model, value.name) for value in results]
-    network = _detector(image, results, layers) or _classifier(image, results)
+    network = _detector(image, results, layers) or _classifier(image, results, layers)
     if network is None:
         return VideoNet(image, tuple(value.name for value in results), "tensors")
     if network.meaning == "detections" and image.shape[0] != 1:
@@ -164,11 +165,12 @@ def _strides(image: Shape, places: Shape) -> tuple[int, int] | None:
     return (down, across) if min(down, across) > 1 else None
 
 
-def _classifier(image: Value, results: list[Value]) -> VideoNet | None:
-    """Numbers of classes, or a map for each class."""
+def _classifier(image: Value, results: list[Value], layers: list[Layer | None]) -> VideoNet | None:
+    """Probabilities of classes, or a map for each class."""
     names = tuple(value.name for value in results)
     sizes = [[dim for dim in value.shape[1:] if dim != 1] for value in results]
-    if results and all(len(each) == 1 for each in sizes):
+    are_probabilities = all(layer is not None and layer.type in _PROBABILITIES for layer in layers)
+    if results and are_probabilities and all(len(each) == 1 for each in sizes):
         return VideoNet(image, names, "classes", _number(sizes[0][0]) if len(names) == 1 else None)
     if len(results) == 1 and len(results[0].shape) == 4 and results[0].shape[1] != 1:
         return VideoNet(image, names, "masks", _number(results[0].shape[1]))

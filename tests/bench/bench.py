@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import prototrt
+from prototrt.tests.bench.in_onnxruntime import NETS as MODELS
+from prototrt.tests.bench.in_onnxruntime import WAYS as MODEL_WAYS
 from prototrt.tests.bench.kernels import FORMS, LAYERS
 from prototrt.tests.bench.many_layers import NETS
 from prototrt.tests.bench.measuring import measured, table
@@ -256,6 +258,26 @@ def many_layers(count: int, runs: int) -> Section:
     )
 
 
+def operators(nets: Sequence[str], runs: int) -> Section:
+    """Calls of models in onnxruntime: suppression and LSTMs as ONNX's own operators, against primitives and Scan."""
+    found = {
+        net: {way: measured("in_onnxruntime", net, way, runs=runs) for way in MODEL_WAYS} for net in nets
+    }
+    rows = [
+        (f"{net}, {way}", one["cpu"], one["ms"], one["cpu"] / ways[MODEL_WAYS[0]]["cpu"])
+        for net, ways in found.items()
+        for way, one in ways.items()
+    ]
+    targets = [
+        Target(
+            f"{net}: CPU of operators, of primitives", ways["operators"]["cpu"] / ways["primitives"]["cpu"], 1
+        )
+        for net, ways in found.items()
+    ]
+    title = "A call in onnxruntime: as primitives, and with --nms native or --onnx-lstm"
+    return Section(title, table(("", "CPU ms", "wall ms", "ratio"), rows), found, targets)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small nets, one run of each")
@@ -275,6 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         calls(runs),
         batches(4 if options.quick else 40, runs),
         many_layers(320 if options.quick else 32_000, runs),
+        operators(list(MODELS)[options.quick :], runs),
     ]
     for section in sections:
         print(section.text())

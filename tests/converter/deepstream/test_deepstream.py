@@ -44,7 +44,8 @@ CLUSTERS = GRIDS + layer(
     ["coverage", "bboxes"],
     ["first", "second"],
 )
-CLASSES = IMAGE + layer("InnerProduct", "inner_product_param { num_output: 3 }", ["data"], ["prob"])
+FEATURES = IMAGE + layer("InnerProduct", "inner_product_param { num_output: 3 }", ["data"], ["fc"])
+CLASSES = FEATURES + layer("Softmax", "", ["fc"], ["prob"])
 MASKS = IMAGE + layer(
     "Convolution", "convolution_param { num_output: 5 kernel_size: 1 }", ["data"], ["score"]
 )
@@ -57,8 +58,8 @@ def blobs(text: str) -> dict[str, Array]:
         made["bboxes/0"] = numbers(4, 3, 1, 1, seed=3)
         made["bboxes/1"] = np.array([-14, -12, 15, 13], np.float32)
         made["logits/0"], made["logits/1"] = 2 * numbers(2, 3, 1, 1, seed=4), numbers(2, seed=5)
-    elif "prob" in text:
-        made["prob/0"], made["prob/1"] = numbers(3, 3 * 64 * 96), numbers(3)
+    elif "fc" in text:
+        made["fc/0"], made["fc/1"] = numbers(3, 3 * 64 * 96), numbers(3)
     else:
         made["score/0"], made["score/1"] = numbers(5, 3, 1, 1), numbers(5)
     return made
@@ -183,6 +184,12 @@ def test_a_map_for_each_class_is_a_segmentation(tmp_path: Path) -> None:
     written(MASKS, tmp_path)
     keys = config_in(tmp_path / "out")["property"]
     assert (keys["network-type"], keys["num-detected-classes"]) == ("2", "5")
+
+
+def test_features_are_for_a_program(tmp_path: Path) -> None:
+    written(FEATURES, tmp_path)
+    keys = config_in(tmp_path / "out")["property"]
+    assert (keys["network-type"], keys["output-tensor-meta"]) == ("100", "1")
 
 
 def test_a_training_net_knows_its_pixels(tmp_path: Path) -> None:
