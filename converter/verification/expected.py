@@ -61,9 +61,9 @@ def _not_computed(name: str, computed: Iterable[str]) -> NetError:
     return NetError(
         f'the expected outputs hold "{name}", which is not computed',
         fix=Worded(
-            "give arrays for some of {}, or cut the net at this blob with {}",
+            "give arrays for some of {}, or make every blob an output with {}",
             listed([*computed]),
-            Option("outputs", [name]),
+            Option("outputs", ["all"]),
         ),
     )
 

@@ -118,9 +118,10 @@ class Verification:
 
     def _fix(self, first: Comparison) -> str:
         if first.against == EXPECTED:
-            return (
-                "check that the expected outputs were computed with these weights and inputs: the order of channels,"
-                " the mean or the scale may differ"
+            return Worded(
+                "check that the expected outputs were computed with these weights and inputs: preprocessing, cont or"
+                " state may differ; to find where it begins, record every blob, and compare with {}",
+                Option("outputs", ["all"]),
             )
         if self.tolerance.reason is None:
             return Worded("allow more with {} and {}", Option("atol"), Option("rtol"))

@@ -109,8 +109,8 @@ def test_a_difference_that_is_no_part_of_anything(expected: float, why: str) -> 
         verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=wanted).refuse()
     assert str(caught.value).splitlines()[1:] == [
         f"  because in call 0, {why}",
-        "  fix: check that the expected outputs were computed with these weights and inputs: the order of channels,"
-        " the mean or the scale may differ",
+        "  fix: check that the expected outputs were computed with these weights and inputs: preprocessing, cont or"
+        ' state may differ; to find where it begins, record every blob, and compare with outputs=["all"]',
     ]
 
 
@@ -188,7 +188,7 @@ def test_expected_outputs_must_be_computed() -> None:
         verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=[{"hidden": np.zeros(4, np.float32)}])
     assert str(caught.value) == (
         'the expected outputs hold "hidden", which is not computed\n'
-        '  fix: give arrays for some of out, or cut the net at this blob with outputs=["hidden"]'
+        '  fix: give arrays for some of out, or make every blob an output with outputs=["all"]'
     )
     with pytest.raises(ShapeError) as shape:
         verify(small_net(), FEEDS, CompareOptions(ways=[]), expected=[{"out": np.zeros(3, np.float32)}])
