@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted, listed
+from prototrt.converter.tensorrt.api import find_backend
 from prototrt.converter.tensorrt.lowering import lowers
 from prototrt.converter.tensorrt.network import Layer, Network, Tensor
 from prototrt.plugins import user_plugin
+from prototrt.surgery.building.plugin_rules import UnaskedPluginError
 from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops import Plugin
 from prototrt.surgery.ops.plugin import FieldValue
@@ -44,6 +46,29 @@ def plugin(network: Network, op: Plugin, *inputs: Any) -> list[Tensor]:
     layer = network.register(_layer(network, op, creator, fields, tensors))
     tops = [layer.get_output(index) for index in range(layer.num_outputs)]
     _refuse_other_tops(network, op, tops)
+    return tops
+
+
+def shapes_from_plugin(op: Plugin, inputs: Sequence[Sequence[int]]) -> list[Shape]:
+    """The shapes of the tops that the plugin states for these bottoms, before the rest of the net is made.
+
+    TensorRT asks it, in a network that holds nothing else: Python may not call these methods of a plugin in C++.
+    Raises ``UnaskedPluginError`` where that is not possible.
+    """
+    try:
+        network = Network(find_backend("enterprise"))
+    except BuildError as error:
+        raise UnaskedPluginError(error.problem) from error
+    creator = user_plugin.creator_of(network.trt, network.logger, op.name, op.version, op.namespace)
+    if creator is None:
+        raise UnaskedPluginError(f"TensorRT knows no plugin {op.title} of version {op.version}")
+    definition, kind = network.definition, network.trt.float32
+    tensors = [definition.add_input(f"input {index}", kind, shape) for index, shape in enumerate(inputs)]
+    layer = _layer(network, op, creator, _fields(network, op, creator, {}), tensors)
+    tops = [tuple(layer.get_output(index).shape) for index in range(layer.num_outputs)]
+    _refuse_count(network, op, len(tops), op.outputs)
+    if any(size < 0 for top in tops for size in top):
+        raise UnaskedPluginError("its shapes depend on the data")
     return tops
 
 
@@ -127,12 +152,7 @@ def _refuse_other_tops(network: Network, op: Plugin, tops: list[Tensor]) -> None
     """Compare what the plugin makes with what the rest of the net was made for."""
     assert network.node is not None
     values = network.node.outputs
-    if len(tops) != len(values):
-        raise BuildError(
-            f"the plugin {op.title} has {counted(len(tops), 'output')}, expected {len(values)}",
-            origin=network.origin,
-            fix="give the layer as many tops as its plugin has outputs",
-        )
+    _refuse_count(network, op, len(tops), len(values))
     for value, top in zip(values, tops, strict=True):
         if not _is_shape(tuple(top.shape), value.shape):
             raise BuildError(
@@ -140,6 +160,15 @@ def _refuse_other_tops(network: Network, op: Plugin, tops: list[Tensor]) -> None
                 origin=network.origin,
                 fix="state its shape in a rule: plugin_rule(..., shape=...)",
             )
+
+
+def _refuse_count(network: Network, op: Plugin, count: int, expected: int) -> None:
+    if count != expected:
+        raise BuildError(
+            f"the plugin {op.title} has {counted(count, 'output')}, expected {expected}",
+            origin=network.origin,
+            fix="give the layer as many tops as its plugin has outputs",
+        )
 
 
 def _is_shape(sizes: tuple[int, ...], shape: Shape) -> bool:

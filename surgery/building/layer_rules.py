@@ -21,7 +21,7 @@ from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.building.plugin_rules import PluginRule, UserMeaning
 from prototrt.surgery.building.user_code import errors_of_user, place_of, wrong_function
-from prototrt.surgery.ir import Value
+from prototrt.surgery.ir import Shape, Value
 from prototrt.surgery.ir.registry import Registry
 
 
@@ -204,11 +204,11 @@ def _watched(rule: LayerRule, file: str) -> LayerRule:
     return watched
 
 
-def meaning_from(file: str | None, kind: str, outputs: int) -> UserMeaning:
-    """The meaning of a plugin by the rule of its type in a file, or without one."""
+def meaning_from(file: str | None, kind: str, outputs: int, shapes: dict[object, list[Shape]]) -> UserMeaning:
+    """The meaning of a plugin by the rule of its type in a file, or without one; ``shapes`` are those it knows."""
     rule = PluginRule(kind) if file is None else rules_of(file).layers.get(kind)
     assert isinstance(rule, PluginRule), f"{file} has no rule for the plugin of {kind}"
-    return UserMeaning(rule, outputs)
+    return UserMeaning(rule, outputs, shapes)
 
 
 def which_fork(build: LayerBuilder, layer: Layer, likely: Fork) -> Fork:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, OptionsError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import (
+    BuildError,
+    NetError,
+    OptionsError,
+    ShapeError,
+    UnsupportedLayerError,
+)
 from prototrt.caffe_proto.common.wording import Option, Worded, counted, excerpt
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.user_code import errors_of_user, file_of, place_of, wrong_function
@@ -18,7 +25,14 @@ from prototrt.surgery.ops import Plugin
 from prototrt.surgery.ops.plugin import FieldNumber, FieldValue
 
 _SEE = "docs/plugins.md shows it"
+_STATE_THEM = f"state them in the rule, plugin_rule(..., shape=...): {_SEE}"
 _MOST_OF_INT = 2**31
+_ASKING = "prototrt.converter.tensorrt.plugin"
+"""Where TensorRT asks a plugin. Imported by this name when it is needed: other imports only go down."""
+
+
+class UnaskedPluginError(BuildError):
+    """A plugin cannot be asked for its shapes on this machine."""
 
 
 class PluginId(NamedTuple):
@@ -69,7 +83,25 @@ class PluginRule:
         inputs = [*bottoms, *blobs]
         if not inputs:
             raise NetError("has no bottoms, which a plugin needs", fix="make its top an input of the net")
-        return build.add_all(self._op(build, layer, len(inputs)), *inputs)
+        op = self._op(build, layer, len(inputs))
+        if self.shape is None and self.meaning is None:
+            self._ask(build, op, [value.shape for value in inputs])
+        return build.add_all(op, *inputs)
+
+    def _ask(self, build: LayerBuilder, op: Plugin, inputs: Sequence[Shape]) -> None:
+        """Let the plugin itself say its shapes; warn where it cannot be asked."""
+        assert isinstance(op.meaning, UserMeaning)
+        try:
+            op.meaning.keep(op, inputs, _shapes_from_plugin(op, inputs))
+        except UnaskedPluginError as error:
+            build.warn(
+                Worded(
+                    "each top is taken to have the shape of the first bottom, as the plugin cannot be asked for its"
+                    " shapes ({}); if it has another, {}",
+                    error.problem,
+                    _STATE_THEM,
+                )
+            )
 
     def _op(self, build: LayerBuilder, layer: Layer, inputs: int) -> Plugin:
         text = (build.options.plugin or {}).get(layer.type) or self.plugin
@@ -107,6 +139,10 @@ class UserMeaning:
             self.shapes_of_inputs[key] = self._shapes(fields, inputs)
         return self.shapes_of_inputs[key]
 
+    def keep(self, op: Plugin, inputs: Sequence[Shape], shapes: list[Shape]) -> None:
+        """Note the shapes that the plugin has for these inputs."""
+        self.shapes_of_inputs[op.fields, tuple(inputs)] = shapes
+
     def _shapes(self, fields: Mapping[str, FieldValue], inputs: Sequence[Shape]) -> list[Shape]:
         if self.rule.shape is None and self.rule.meaning is None:
             return [inputs[0]] * self.outputs
@@ -118,7 +154,7 @@ class UserMeaning:
         if any(not isinstance(dim, int) for shape in inputs for dim in shape):
             raise ShapeError(
                 "the shapes of its tops depend on sizes that vary",
-                fix=f"state them in the rule, plugin_rule(..., shape=...): {_SEE}",
+                fix=_STATE_THEM,
             )
         zeros = (np.zeros([int(dim) for dim in shape], np.float32) for shape in inputs)
         return [array.shape for array in self.evaluate(fields, *zeros)]
@@ -153,7 +189,15 @@ class UserMeaning:
 
         functions = (self.rule.meaning, self.rule.shape)
         file = next((file_of(function) for function in functions if function is not None), None)
-        return meaning_from, (file, self.rule.kind, self.outputs)
+        return meaning_from, (file, self.rule.kind, self.outputs, self.shapes_of_inputs)
+
+
+def _shapes_from_plugin(op: Plugin, inputs: Sequence[Shape]) -> list[Shape]:
+    """What the plugin says. Raises ``UnaskedPluginError`` if it cannot be asked."""
+    if any(not isinstance(dim, int) for shape in inputs for dim in shape):
+        raise UnaskedPluginError("the shapes of its bottoms vary")
+    shapes: list[Shape] = import_module(_ASKING).shapes_from_plugin(op, inputs)
+    return shapes
 
 
 def plugin_rule(

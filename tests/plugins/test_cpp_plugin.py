@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import pickle
 import subprocess
 from collections.abc import Sequence
 from functools import partial
@@ -125,11 +126,11 @@ def tensorrt(library: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return fake
 
 
-def graph_of(rules: str) -> Graph:
-    Path("rules.py").write_text(rules)
-    return prototrt.rewrite(
-        prototrt.load("net.prototxt"), rules="rules.py", plugin={"Swirl": "SwirlPlugin:1:acme"}
-    )
+def graph_of(rules: str | None) -> Graph:
+    if rules is not None:
+        Path("rules.py").write_text(rules)
+    file = None if rules is None else "rules.py"
+    return prototrt.rewrite(prototrt.load("net.prototxt"), rules=file, plugin={"Swirl": "SwirlPlugin:1:acme"})
 
 
 def test_it_computes_what_the_rule_says() -> None:
@@ -142,6 +143,16 @@ def test_it_computes_what_the_rule_says() -> None:
     expected = prototrt.Session(graph).run({"x": x})
     np.testing.assert_allclose(y, expected["y"], rtol=1e-6)
     np.testing.assert_allclose(sums, expected["sums"], rtol=1e-6)
+
+
+def test_without_a_rule_it_is_asked_for_its_shapes() -> None:
+    graph = graph_of(None)
+    assert {value.name: value.shape for value in graph.outputs} == {"y": (2, 3), "sums": (2, 4)}
+    assert not graph.warnings
+    held = pickle.loads(pickle.dumps(graph))
+    assert [value.shape for value in held.outputs] == [value.shape for value in graph.outputs]
+    (layer,) = network_of(graph, find_backend("enterprise")).definition.layers
+    assert [tensor.shape for tensor in layer.tops] == [(2, 3), (2, 4)]
 
 
 WRONG = {

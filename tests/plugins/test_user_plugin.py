@@ -270,6 +270,90 @@ def test_another_plugin_is_registered(tensorrt: Any) -> None:
     )
 
 
+# ------------------------------------------------------- without a rule, it is asked for its shapes
+
+
+def ask(trt: Any, graph_options: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The shapes of the tops in a net whose layer has neither a rule nor blobs."""
+    Path("net.prototxt").write_text(re.sub("blobs {.*}\n", "", NET))
+    graph = graph_of(None, plugin={"Swirl": "SwirlPlugin:1:acme"}, **(graph_options or {}))
+    warnings = [each.partition("for its shapes (")[2].partition(");")[0] for each in graph.warnings]
+    return {"warnings": warnings, **{value.name: value.shape for value in graph.outputs}}
+
+
+OF_SWIRL = {name: kind for name, kind in FIELDS.items() if name != "offset"}
+
+
+def test_an_ipluginv3_says_its_shapes(tensorrt: Any) -> None:
+    tensorrt.get_plugin_registry().register_creator(creator(tensorrt, OF_SWIRL), "acme")
+    assert ask(tensorrt) == {"warnings": [], "y": (2, 3), "sums": (2,)}
+
+
+def test_an_ipluginv2_says_its_shapes(tensorrt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class DynamicPlugin:
+        def __init__(self, fields: Any) -> None:
+            self.size = {field.name: field.data for field in fields}["deep_size"]
+
+        def get_output_dimensions(self, index: int, inputs: Sequence[Any], expressions: Any) -> Any:
+            return [inputs[0], (inputs[0][0], int(self.size[0]))][index]
+
+    def add_plugin_v2(network: Network, inputs: Sequence[Tensor], plugin: Any) -> ManyTops:
+        sizes = [
+            plugin.get_output_dimensions(index, [each.shape for each in inputs], None) for index in (0, 1)
+        ]
+        return ManyTops([Tensor("", FLOAT, shape) for shape in sizes], plugin, inputs)
+
+    monkeypatch.setattr(Network, "add_plugin_v2", add_plugin_v2, raising=False)
+    of_v2 = creator(tensorrt, {})  # not an IPluginCreatorV3One
+    monkeypatch.setattr(type(of_v2), "create_plugin", lambda self, name, fields: DynamicPlugin(fields))
+    tensorrt.get_plugin_registry().register_creator(of_v2, "acme")
+    assert ask(tensorrt) == {"warnings": [], "y": (2, 3), "sums": (2, 3)}
+
+
+def test_shapes_that_depend_on_the_data(tensorrt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SwirlPlugin, "get_output_shapes", lambda *_: [(2, 3), (-1,)])
+    tensorrt.get_plugin_registry().register_creator(creator(tensorrt, OF_SWIRL), "acme")
+    assert ask(tensorrt)["warnings"] == ["its shapes depend on the data"]
+
+
+def test_fields_are_compared_when_it_is_asked(tensorrt: Any) -> None:
+    tensorrt.get_plugin_registry().register_creator(creator(tensorrt, {"angle": "FLOAT32"}), "acme")
+    assert failure(lambda: ask(tensorrt), BuildError) == (
+        'net.prototxt:3: layer "swirl" (Swirl): the plugin acme::SwirlPlugin has no field mode, centers, deep_size\n'
+        "  because its fields are angle\n  fix: make its fields in a rule: plugin_rule(..., fields=...)"
+    )
+
+
+def test_outputs_are_counted_when_it_is_asked(tensorrt: Any) -> None:
+    tensorrt.get_plugin_registry().register_creator(creator(tensorrt, OF_SWIRL, 1), "acme")
+    assert failure(lambda: ask(tensorrt), BuildError) == (
+        'net.prototxt:3: layer "swirl" (Swirl): the plugin acme::SwirlPlugin has 1 output, expected 2\n'
+        "  fix: give the layer as many tops as its plugin has outputs"
+    )
+
+
+def test_a_plugin_that_is_not_registered_is_not_asked(tensorrt: Any) -> None:
+    warning = "TensorRT knows no plugin acme::SwirlPlugin of version 1"
+    assert ask(tensorrt) == {"warnings": [warning], "y": (2, 3), "sums": (2, 3)}
+    varying = {"shapes": {"x": ("N", 3)}, "sizes": {"N": (1, 2, 4)}}
+    assert ask(tensorrt, varying)["warnings"] == ["the shapes of its bottoms vary"]
+
+
+def test_without_tensorrt_the_shape_of_the_bottom_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorrt", None)
+    Path("net.prototxt").write_text(NET.replace(' top: "sums"', ""))
+    with pytest.warns(prototrt.ConversionWarning) as caught:
+        graph = graph_of(None, plugin={"Swirl": "Swirl:1"})
+    (warning,) = [str(each.message) for each in caught]
+    assert warning == (
+        'net.prototxt:3: layer "swirl" (Swirl): each top is taken to have the shape of the first bottom, as the plugin'
+        " cannot be asked for its shapes (backend enterprise needs the package tensorrt, which is not installed);"
+        " if it has another, state them in the rule, plugin_rule(..., shape=...): docs/plugins.md shows it"
+    )
+    held = pickle.loads(pickle.dumps(graph))
+    assert [value.shape for value in held.outputs] == [(2, 3)]
+
+
 @pytest.mark.parametrize("listing", ENTERPRISE, ids=str)
 def test_the_names_in_use_exist(listing: Listing) -> None:
     uses = names_in_use(ROOT / "plugins" / "user_plugin.py")
