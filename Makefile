@@ -57,7 +57,7 @@ TRITON := build/triton
 
 test-triton:
 	$(PYTHON) -m venv $(TRITON)
-	$(TRITON)/bin/pip install --quiet --editable '.[triton]'
+	$(TRITON)/bin/pip install --quiet --editable '.[triton,signing]'
 	$(TRITON)/bin/python -m pytest tests/converter/triton
 
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.
