@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
 from functools import cache
@@ -185,14 +186,19 @@ def option_value(name: str, place: Place) -> Any:
 
 
 def refuse_contradictions(
-    prototxt: str, weights: str | None, target: str, options: Mapping[str, Any], place: Place
+    prototxt: str,
+    weights: str | None,
+    target: str,
+    options: Mapping[str, Any],
+    place: Place,
+    inherited: Sequence[str] = (),
 ) -> None:
-    """Refuse what the commands refuse as well."""
+    """Refuse what the commands refuse as well. ``inherited`` are the keys that the defaults set."""
     try:
         _refuse_wrong_source(prototxt, weights, options["random_weights"])
         product_of(target, options)
     except OptionsError as error:
-        raise in_the_list(error, place) from error
+        raise in_the_list(error, place, inherited) from error
     if options["expect"] and not options["inputs"]:
         raise place.error("expected outputs are given without inputs", fix="also give inputs: FILE.npz")
 
@@ -210,10 +216,13 @@ def _may_be_caffe2(file: str) -> bool:
         return True  # its own conversion says why it cannot be read
 
 
-def in_the_list(error: OptionsError, place: Place) -> ConversionError:
-    """What is wrong with an option, said of the list."""
-    fix = None if error.fix is None else worded(error.fix, list_words)
-    return place.error(worded(error.problem, list_words), fix=fix)
+def in_the_list(error: OptionsError, place: Place, inherited: Sequence[str] = ()) -> ConversionError:
+    """What is wrong with an option, said of the list. A default that is part of the problem can be undone."""
+    problem = worded(error.problem, list_words)
+    fixes = [] if error.fix is None else [worded(error.fix, list_words)]
+    words = re.split(r"[^\w-]+", problem.replace("_", "-"))
+    fixes += [f"undo the default with {key}: null" for key in inherited if key.replace("_", "-") in words]
+    return place.error(problem, fix=", or ".join(fixes) or None)
 
 
 @cache

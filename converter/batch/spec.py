@@ -46,13 +46,20 @@ def read_models(path: str, folder: str) -> list[Entry]:
     entries: list[Entry] = []
     for place in top["models"].elements("models"):
         try:
-            entries += _entries({**defaults, **place.items("a model")}, place, path, folder)
+            entries += _entries(_fields(defaults, place), place, path, folder)
         except ConversionError as error:
             problems.append(error)
     if not entries and not problems:
         problems.append(top["models"].error("the list has no models", fix="add models to the list"))
     raise_all([*problems, *_same_names(entries), *_same_outputs(entries)])
     return entries
+
+
+def _fields(defaults: Fields, place: Place) -> Fields:
+    """The keys of one model; an empty value undoes a default."""
+    own = place.items("a model")
+    undone = {key for key, value in own.items() if key in defaults and value.is_null}
+    return {key: value for key, value in {**defaults, **own}.items() if key not in undone}
 
 
 def _entries(fields: Fields, place: Place, path: str, folder: str) -> Iterator[Entry]:
@@ -120,7 +127,8 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     options = _options(fields, words, name, base)
     suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
     target = os.path.join(folder, name + suffix)
-    keys.refuse_contradictions(prototxt, weights, target, options, place)
+    inherited = [key for key in fields if key not in place.items("a model") and key not in cell]
+    keys.refuse_contradictions(prototxt, weights, target, options, place, inherited)
     return Entry(
         name=name,
         where=place.where,
@@ -154,7 +162,7 @@ def _file(place: Place, base: Path, words: Mapping[str, str], text: str) -> str:
 
 
 def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
-    if place.is_null:  # undoes a default
+    if place.is_null:
         return None
     text = str(base / _filled(place, place.text("weights"), words))
     if not _GLOB.search(text):

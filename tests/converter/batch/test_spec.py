@@ -362,6 +362,12 @@ MISTAKES = {
         "models.yaml:3: its aliases make more than 10,160 values of 8 that are written\n"
         "  fix: use fewer aliases of aliases",
     ),
+    "a default that does not suit a model": (
+        "defaults: {backend: rtx}\n" + MODEL + "  format: onnx\n",
+        "models.yaml:3: backend is for engines, but FILE ends in .onnx\n"
+        "  fix: choose a FILE that ends in .plan, or use target: datacenter for an engine elsewhere,"
+        " or undo the default with backend: null",
+    ),
     "an endless alias": ("models: &m\n- *m\n", "models.yaml:1: an alias contains itself"),
 }
 
@@ -372,6 +378,12 @@ def test_mistakes(case: str) -> None:
     with pytest.raises(ConversionError) as raised:
         read(text)
     assert str(raised.value) == message
+
+
+def test_an_empty_value_undoes_a_default() -> None:
+    defaults = "defaults: {backend: rtx, weights: w.caffemodel, timeout: 5}\n"
+    (entry,) = read(defaults + MODEL + "  format: onnx\n  backend: null\n  weights:\n  timeout: ~\n")
+    assert entry == read(MODEL.replace("\n-", "\n\n-") + "  format: onnx\n")[0]
 
 
 def test_all_mistakes_are_told_at_once_and_once_each() -> None:
