@@ -72,7 +72,8 @@ def cluster_detections(build: LayerBuilder, layer: Layer, coverage: Value, boxes
     xl, yt, xr, yb and the logarithm of the number of boxes in the cluster, as float16 rounds them up to 16384; behind
     the last object stand rows of 0. Of more objects than rows, where the fork's layer fails, the first stay.
     Source: NVIDIA/caffe ``python/caffe/layers/detectnet/clustering.py``; opencv
-    ``modules/objdetect/src/cascadedetect.cpp``, ``groupRectangles``; ``modules/core``, ``partition``.
+    ``modules/objdetect/src/cascadedetect.cpp``, ``groupRectangles``; ``modules/core``, ``partition``;
+    ``modules/python/src2/cv2.cpp`` of 2.4 and later, where the numbers of rectangles are rounded.
     """
     how = _clustering(layer)
     _refuse_misfits(layer, how, coverage, boxes)
