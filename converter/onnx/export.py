@@ -79,11 +79,11 @@ def write_onnx(
 
 
 def _recurrences(graph: Proto) -> dict[str, int]:
-    """How many recurrences are one of ONNX's operators, and how many are not."""
-    kinds = [node.op_type for node in graph.node]
+    """How many recurrences are ONNX's operators, and how many are not. Stretches of one share its weights R."""
+    operators = {node.input[2] for node in graph.node if node.op_type in ("GRU", "LSTM", "RNN")}
     return {
-        "recurrent_operators": sum(map(kinds.count, ("GRU", "LSTM", "RNN"))),
-        "scans": kinds.count("Scan"),
+        "recurrent_operators": len(operators),
+        "scans": sum(node.op_type == "Scan" for node in graph.node),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import numpy as np
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Value, fixed
 from prototrt.surgery.ir.verification import needs
-from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Reduce, ReduceKind, Scan, Select, Slice
+from prototrt.surgery.ops import ADD, MULTIPLY, Concat, MatMul, Reduce, ReduceKind, Scan, Select, Slice
 
 if TYPE_CHECKING:
     from prototrt.surgery.passes.onnx_cells import CellMatch
@@ -29,10 +29,11 @@ def fuse_lstms(graph: Graph) -> Graph:
 
     Before: ``s = Add(MatMul(x, const W), const b)``, ``h, c, y = Scan[LSTM step](h0, c0, s)``
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
-    Other gates s are passed on by a unit matrix. With T = 1, cont multiplies the states before the operator. Lengths
-    become those of the operator, and a Select gives the steps after a stream's end the state that they hold.
-    Left alone: cells that ONNX's operators do not have, and a cont of several steps. The user asked for operators, so
-    a warning says why for each layer.
+    Other gates s are passed on by a unit matrix. With T = 1, cont multiplies the states before the operator; a constant
+    cont cuts the steps into stretches, and each has an operator. Lengths become those of the operator, and a Select
+    gives the steps after a stream's end the state that they hold.
+    Left alone: cells that ONNX's operators do not have, and a cont of several steps that is an input. The user asked
+    for operators, so a warning says why for each layer.
     """
     return _fused(graph, forward_lstms_only=False)
 
@@ -60,7 +61,8 @@ def _fused(graph: Graph, *, forward_lstms_only: bool) -> Graph:
             continue
         match = match_of(node, node.op, writers)
         if not isinstance(match, str) and forward_lstms_only:
-            is_plain = isinstance(match.op, FusedLSTM) and not match.op.reverse and match.valid is None
+            is_whole = match.valid is None and not match.stretches
+            is_plain = isinstance(match.op, FusedLSTM) and not match.op.reverse and is_whole
             match = match if is_plain else "it does not run forwards"
         reason = match if isinstance(match, str) else _add_operator(build, node, node.op, match, writers)
         if reason is not None:
@@ -83,13 +85,30 @@ def _add_operator(
     states = [_reset(build, state, match.delta) for state in read.states]
     recurrent, *further = (build.constant(array, "recurrent") for array in match.weights)
     lengths = [] if match.valid is None else [_lengths(build, match.valid)]
-    *last, y = build.add_all(match.op, *states, x, weights, recurrent, bias, *further, *lengths, hint="fused")
+    *last, y = _operators(build, match, states, x, [weights, recurrent, bias, *further, *lengths])
     if match.valid is not None and len(node.outputs) > len(last):
         held = states[0] if scan.reverse else last[0]
         y = build.add(Select(), match.valid, y, build.reshape(held, (1, *held.shape)), hint="held")
     for result, target in zip([*last, y], node.outputs, strict=False):
         build.write(result, target, since)
     return None
+
+
+def _operators(
+    build: Builder, match: CellMatch, states: Sequence[Value], x: Value, others: Sequence[Value]
+) -> Sequence[Value]:
+    """The operator, or one for each stretch of steps: the last states, and h of all steps."""
+    if not match.stretches:
+        return build.add_all(match.op, *states, x, *others, hint="fused")
+    parts: dict[int, Value] = {}
+    for stretch in match.stretches:
+        if stretch.is_new:
+            sizes = [[fixed(dim, "a size of the state") for dim in each.shape] for each in states]
+            zeros = [np.zeros(size, each.dtype.numpy) for size, each in zip(sizes, states, strict=True)]
+            states = [build.constant(zero, "zero") for zero in zeros]
+        part = build.add(Slice(0, stretch.first, stretch.size), x, hint="stretch")
+        *states, parts[stretch.first] = build.add_all(match.op, *states, part, *others, hint="fused")
+    return [*states, build.add(Concat(0), *(parts[first] for first in sorted(parts)), hint="stretches")]
 
 
 def _reset(build: Builder, state: Value, delta: Value | None) -> Value:

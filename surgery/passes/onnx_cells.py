@@ -73,7 +73,8 @@ class FusedRNN(FusedCell):
 class CellMatch:
     """The operator that equals a Scan, and its recurrent weights: R (G H, H), and for a GRU a bias (G H,).
 
-    ``gates`` are (T, N, G H). ``delta`` multiplies the states, and ``valid`` is true up to a stream's end.
+    ``gates`` are (T, N, G H). ``delta`` multiplies the states of one step, ``valid`` is true up to a stream's end, and
+    ``stretches`` are the runs of steps that a constant cont makes, in the order in which they are computed.
     """
 
     op: FusedCell
@@ -81,9 +82,24 @@ class CellMatch:
     gates: Value
     delta: Value | None
     valid: Value | None
+    stretches: Sequence[Stretch] = ()
 
 
-RESETS = "cont resets its states, and ONNX's operators have no reset: it fits with T = 1, or without cont"
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Steps from ``first`` on without a reset between them; ``is_new``: the states are zero before them."""
+
+    first: int
+    size: int
+    is_new: bool
+
+
+MOST_STRETCHES = 32
+"""Each has an operator of its own."""
+RESETS = (
+    "cont resets its states, and ONNX's operators have no reset: it fits with T = 1, without cont,"
+    f" or if the net itself says where at most {MOST_STRETCHES} sequences start, in all streams at once"
+)
 _ACTIVATIONS = {"Tanh": TanH(), "Sigmoid": Sigmoid(), "Relu": LeakyReLU()}
 
 
@@ -100,12 +116,28 @@ def match_of(node: Node, op: Scan, writers: Mapping[Value, Node]) -> CellMatch |
     for fused, cell in _candidates(flat, op.reverse):
         guarded = GuardedCell(cell, delta is not None, has_ends)
         if _fits(cell, read.states, gates) and _equals(op, guarded, [gates, *marks], read.states):
-            if delta is not None and delta.shape[0] != 1:
+            stretches = () if delta is None or has_ends else _stretches(delta, op.reverse)
+            if delta is not None and delta.shape[0] != 1 and not stretches:
                 return RESETS
-            return CellMatch(fused, _weights(fused, flat), gates, delta, marks[-1] if has_ends else None)
+            delta, valid = None if stretches else delta, marks[-1] if has_ends else None
+            return CellMatch(fused, _weights(fused, flat), gates, delta, valid, stretches)
     if len(read.states) == 2 and read.states[0].shape != read.states[1].shape:
         return "its LSTM has a projection, and ONNX's has none"
     return "its step has other equations than ONNX's LSTM, GRU and RNN"
+
+
+def _stretches(delta: Value, reverse: bool) -> Sequence[Stretch]:
+    """What a constant delta (T, N, H) cuts the steps into; nothing if it is not constant, or streams differ."""
+    if delta.data is None:
+        return ()
+    rows = delta.array.reshape(len(delta.array), -1)
+    if not np.isin(rows, (0, 1)).all() or (rows != rows[:, :1]).any():
+        return ()
+    steps = [*range(len(rows))][:: -1 if reverse else 1]
+    starts = [place for place, step in enumerate(steps) if place == 0 or rows[step, 0] == 0]
+    runs = [steps[start:end] for start, end in zip(starts, [*starts[1:], len(steps)], strict=True)]
+    stretches = [Stretch(min(run), len(run), bool(rows[run[0], 0] == 0)) for run in runs]
+    return stretches if len(stretches) <= MOST_STRETCHES else ()
 
 
 def _gates(sequences: Sequence[Value], writers: Mapping[Value, Node]) -> tuple[Value, Sequence[Value]]:

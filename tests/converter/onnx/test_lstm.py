@@ -26,7 +26,7 @@ from prototrt.surgery.recurrent.resets import GuardedCell
 from prototrt.surgery.runner import run
 from prototrt.tests.command_line import done
 from prototrt.tests.golden_cases import Case, caffe_cases
-from prototrt.tests.small_nets import numbers
+from prototrt.tests.small_nets import inputs_of, loaded, numbers, op
 
 LSTMS = [case for case in caffe_cases() if "LSTM" in case.facts["layer_types"]]
 
@@ -103,8 +103,56 @@ def test_a_cont_of_several_steps_stays_a_scan(tmp_path: Path, caplog: pytest.Log
     (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("prototrt")]
     assert message == (
         f'{case.folder / "model.prototxt"}:25: layer "lstm" (LSTM): stays a Scan: cont resets its states, and'
-        " ONNX's operators have no reset: it fits with T = 1, or without cont"
+        " ONNX's operators have no reset: it fits with T = 1, without cont, or if the net itself says where at most"
+        " 32 sequences start, in all streams at once"
     )
+
+
+STRETCHES = {
+    "whole": ([0, 1, 1, 1, 1, 1], 1),
+    "carried": ([1, 1, 1, 1, 1, 1], 1),
+    "two": ([0, 1, 1, 0, 1, 1], 2),
+    "carried, then three": ([1, 1, 0, 0, 1, 0], 4),
+}
+"""The conts that a net states itself, and in how many stretches they cut it."""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "VanillaRNN"])
+@pytest.mark.parametrize("case", STRETCHES)
+def test_a_constant_cont_cuts_the_steps(case: str, kind: str, reverse: bool, tmp_path: Path) -> None:
+    cont, stretches = STRETCHES[case]
+    graph = with_cont(kind, [[step, step] for step in cont], reverse, tmp_path)
+    found = kinds(graph, tmp_path / "model.onnx")
+    assert (found[kind.removeprefix("Vanilla")], found["Scan"]) == (stretches, 0)
+    assert_same(graph)
+
+
+def test_streams_that_start_at_different_steps_stay_a_scan(tmp_path: Path) -> None:
+    graph = with_cont("LSTM", [[0, 1], [1, 0], [1, 1]], False, tmp_path)
+    assert kinds(graph, tmp_path / "model.onnx")["Scan"] == 1
+
+
+def test_more_stretches_than_operators_should_be_stay_a_scan(tmp_path: Path) -> None:
+    graph = with_cont("LSTM", [[0]] * 33, False, tmp_path)
+    assert kinds(graph, tmp_path / "model.onnx")["Scan"] == 1
+
+
+def with_cont(kind: str, cont: list[list[int]], reverse: bool, folder: Path) -> Graph:
+    """A recurrent layer of 2 units over a cont (T, N) that the net itself makes."""
+    steps, streams = len(cont), len(cont[0])
+    rows = "".join(
+        f'layer {{ name: "c{t}_{n}" type: "DummyData" top: "c{t}_{n}" dummy_data_param {{'
+        f" shape {{ dim: 1 dim: 1 }} data_filler {{ value: {value} }} }} }}\n"
+        for t, row in enumerate(cont)
+        for n, value in enumerate(row)
+    )
+    for t in range(steps):
+        rows += op("Concat", "concat_param { axis: 1 }", [f"c{t}_{n}" for n in range(streams)], [f"r{t}"])
+    rows += op("Concat", "concat_param { axis: 0 }", [f"r{t}" for t in range(steps)], ["cont"])
+    fields = f"recurrent_param {{ num_output: 2 {'reverse: true' if reverse else ''} }}"
+    text = inputs_of({"x": (steps, streams, 3)}) + rows + op(kind, fields, ["x", "cont"], ["h"])
+    return prototrt.rewrite(loaded(folder, text, random_weights=1), sequence="loop")
 
 
 @pytest.mark.parametrize("cont", [0.0, 1.0, 0.5])
