@@ -53,6 +53,11 @@ def forgets(build, layer, x):
 
 def counts(build, layer, x):
     return 3
+
+
+def mixes(build, layer, x):
+    elements = Expression(build, x)
+    return elements * (elements > 0)
 """
 ACT = {"act": "rules.py:slope"}
 
@@ -88,8 +93,14 @@ REFUSALS = {
         'net.prototxt:9: layer "act" (ReLU): the rule in rules.py:18 fails\n'
         "  because it returns 3, expected a list of values\n  fix: correct the rule; docs/forks.md shows one"
     ),
+    "mixes": (
+        'net.prototxt:9: layer "act" (ReLU): the rule in rules.py:22 fails\n'
+        "  because its nodes do not fit together: __act_binary_2 (Binary[kind=MULTIPLY]): it reads float32 and bool\n"
+        "  fix: correct the rule; docs/forks.md shows one"
+    ),
     "nothing": (
-        "rules.py: has no function nothing\n  fix: name one of its functions: my_scale, slope, forgets, counts"
+        "rules.py: has no function nothing\n"
+        "  fix: name one of its functions: my_scale, slope, forgets, counts, mixes"
     ),
 }
 

@@ -23,6 +23,7 @@ from prototrt.surgery.building.plugin_rules import PluginRule, UserMeaning
 from prototrt.surgery.building.user_code import errors_of_user, place_of, wrong_function
 from prototrt.surgery.ir import Shape, Value
 from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.ir.verification import InvalidGraphError, check_types
 
 
 class _BottomsOfRule(NamedTuple):
@@ -192,13 +193,18 @@ def _watched(rule: LayerRule, file: str) -> LayerRule:
 
     @wraps(rule)
     def watched(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
+        place, since = place_of(rule) if hasattr(rule, "__code__") else file, len(build.nodes)
         with errors_of_user(file):
             results = rule(build, layer, *bottoms)
+        try:
+            for node in build.nodes[since:]:
+                check_types(node)
+        except InvalidGraphError as error:
+            raise wrong_function(place, f"its nodes do not fit together: {error}") from error
         each = results if isinstance(results, list | tuple) else [results]
         values = [result.value if isinstance(result, Expression) else result for result in each]
         if not all(isinstance(value, Value) for value in values):
-            problem = f"it returns {excerpt(repr(results))}, expected a list of values"
-            raise wrong_function(place_of(rule) if hasattr(rule, "__code__") else file, problem)
+            raise wrong_function(place, f"it returns {excerpt(repr(results))}, expected a list of values")
         return values
 
     return watched
