@@ -10,21 +10,23 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 REMEMBERED_AT_MOST = 64
-"""Keys that were used once, and may be used again."""
+"""Keys without a value that may be used again."""
+USES, USES_TO_DISPLACE = 2, 8
+"""After so many uses a key gets a value: where there is room, and where another value has to go."""
 
 
 class ReuseCache(Generic[K, V]):
     """At most ``size`` values, by key.
 
     A key may get a value when it is used for the second time: those used once cost nothing. In a full cache the value
-    that was not used for longest goes, but only if its last use was before the first one of the new key: where more
-    keys than there is room for take turns, some keep their values, and the others get none.
+    that was not used for longest goes, once a new key has been used several times since then: where more keys than
+    there is room for take turns, some keep their values, and the others get none.
     """
 
     def __init__(self, size: int) -> None:
         self._size, self._time = size, 0
         self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._used_once: OrderedDict[K, int] = OrderedDict()
+        self._waiting: OrderedDict[K, tuple[int, int]] = OrderedDict()  # first use, number of uses
 
     def __len__(self) -> int:
         return len(self._values)
@@ -40,17 +42,16 @@ class ReuseCache(Generic[K, V]):
 
     def admits(self, key: K) -> bool:
         """Whether a key without a value, which is used now, should get one."""
-        before = self._used_once.pop(key, None)
-        if before is not None and (len(self) < self._size or self._oldest_use < before):
+        first, uses = self._waiting.pop(key, (self._time, 0))
+        is_full = len(self) == self._size
+        if is_full and next(iter(self._values.values()))[1] > first:
+            first, uses = self._time, 0  # all values are in use
+        if uses + 1 >= (USES_TO_DISPLACE if is_full else USES):
             return True
-        if len(self._used_once) == REMEMBERED_AT_MOST:
-            self._used_once.popitem(last=False)
-        self._used_once[key] = self._time
+        if len(self._waiting) == REMEMBERED_AT_MOST:
+            self._waiting.popitem(last=False)
+        self._waiting[key] = first, uses + 1
         return False
-
-    @property
-    def _oldest_use(self) -> int:
-        return next(iter(self._values.values()))[1]
 
     def put(self, key: K, value: V) -> V | None:
         """Keep a value. Returns the one that had to go."""
