@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from prototrt.converter.readers.names import ReaderName
     from prototrt.converter.runtime.device import DeviceName
     from prototrt.converter.sessions.session import Session
+    from prototrt.converter.sessions.sessions import Sessions
     from prototrt.converter.tensorrt.builder import Plan, build
     from prototrt.converter.torch.export import export_torch
     from prototrt.converter.views.stages import Reader, StageName
@@ -146,6 +147,7 @@ __all__ = [
     "ReaderName",
     "RewriteOptions",
     "Session",
+    "Sessions",
     "ShapeError",
     "StageName",
     "StateSource",
@@ -281,6 +283,7 @@ _HOMES = {
     ),
     "DeviceName": "prototrt.converter.runtime.device",
     "Session": "prototrt.converter.sessions.session",
+    "Sessions": "prototrt.converter.sessions.sessions",
     "Trust": "prototrt.converter.companions.signing",
     **dict.fromkeys(
         (

@@ -154,6 +154,15 @@ class Buffer:
             self._grow(size)
         return self.address
 
+    def free(self) -> None:
+        """Nothing that is queued may still use it."""
+        self._memory.free(self.address)
+        self.address = 0
+
+    def move(self, address: int, size: int) -> None:
+        """From now on, be a part of memory that somebody else owns."""
+        self.address, self._size = address, size
+
     def _grow(self, size: int) -> None:
         self.address, self._size = self._memory.allocate(size), size
 

@@ -18,8 +18,10 @@ from prototrt.converter.runtime.engine import Context, Engine
 from prototrt.converter.runtime.launcher import Bindings, Launcher
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.ports import Ports
+from prototrt.converter.runtime.state_store import DeviceStateStore
 from prototrt.converter.signatures.arrays import converted, host_array
 from prototrt.converter.signatures.steps import refuse_fed_states, refuse_no_steps
+from prototrt.converter.signatures.streams import StreamRows
 from prototrt.surgery.ir import Array
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class EngineRunner:
         self.signature, self._device = engine.signature, engine.device
         self._has_run = False
         with self._device.current():
-            memory = Memory(self._device)
+            memory = self._memory = Memory(self._device)
             self._stream = memory.stream() if stream is None else memory.adopt(stream)
             self._free = weakref.finalize(self, memory.close, self._stream)
             self._free.atexit = False  # CUDA is gone by then, and all memory with it
@@ -104,6 +106,10 @@ class EngineRunner:
             self._states.set(
                 {name: np.ascontiguousarray(converted(states[name], array)) for name, array in arrays.items()}
             )
+
+    def store(self, streams: StreamRows, count: int) -> DeviceStateStore:
+        with self._active():
+            return DeviceStateStore(self._memory, self._states, self._stream, streams, count)
 
     def close(self) -> None:
         if self._free.alive:

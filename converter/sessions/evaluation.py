@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.converter.sessions.stores import HostStateStore
 from prototrt.converter.signatures.arrays import converted, host_array
 from prototrt.converter.signatures.signature import (
     Signature,
@@ -19,6 +20,7 @@ from prototrt.converter.signatures.signature import (
     refuse_streams,
 )
 from prototrt.converter.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
+from prototrt.converter.signatures.streams import StreamRows
 from prototrt.surgery.ir import Array, Value
 
 Results: TypeAlias = dict[str, Array]
@@ -36,20 +38,20 @@ class EvaluatorRunner:
     def __init__(self, signature: Signature, evaluator: Evaluator) -> None:
         self.signature = signature
         self._evaluator = evaluator
-        self._state: dict[str, Array] = {}
+        self.state: dict[str, Array] = {}
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
         self.signature.refuse_names(feeds)
-        returned, state = self._evaluated(self._arrays(feeds), self._state)
+        returned, state = self._evaluated(self._arrays(feeds), self.state)
         _fill(outputs, returned)
-        self._state = state
+        self.state = state
         return {**returned, **outputs}
 
     def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
         refuse_no_steps(steps)
         refuse_fed_states(self.signature, feeds)
         self.signature.refuse_names(feeds)
-        arrays, state = self._arrays(feeds), self._state
+        arrays, state = self._arrays(feeds), self.state
         for name, array in arrays.items():
             shape_of_step(name, array.shape, steps)
         rows: list[dict[str, Array]] = []
@@ -58,7 +60,7 @@ class EvaluatorRunner:
             rows.append(row)
         returned = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
         _fill(outputs, returned)
-        self._state = state
+        self.state = state
         return {**returned, **outputs}
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEvaluation:
@@ -103,25 +105,28 @@ class EvaluatorRunner:
 
     def reset(self, streams: Sequence[int] | None) -> None:
         if streams is None:
-            self._state = {}
+            self.state = {}
             return
         for name, value in self.signature.states.items():
-            shape = self._state[name].shape if name in self._state else largest(value)
+            shape = self.state[name].shape if name in self.state else largest(value)
             refuse_streams(streams, name, shape, self.signature.stream_axis(name))
-        for name, array in self._state.items():
+        for name, array in self.state.items():
             array[(slice(None),) * self.signature.stream_axis(name) + (list(streams),)] = 0
 
     def get_state(self) -> dict[str, Array]:
-        return {name: array.copy() for name, array in self._state.items()}
+        return {name: array.copy() for name, array in self.state.items()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         arrays = {name: host_array(array, name) for name, array in state.items()}
         self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
         dtypes = {name: value.dtype.numpy for name, value in self.signature.states.items()}
-        self._state = {name: np.array(array, dtypes[name]) for name, array in arrays.items()}
+        self.state = {name: np.array(array, dtypes[name]) for name, array in arrays.items()}
+
+    def store(self, streams: StreamRows, count: int) -> HostStateStore:
+        return HostStateStore(self, streams, count)
 
     def close(self) -> None:
-        self._state = {}
+        self.state = {}
 
     def _fitting(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
         """The array in the input's type. Raises ``ShapeError`` unless it has the input's shape."""

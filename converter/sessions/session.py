@@ -14,7 +14,9 @@ from prototrt.caffe_proto.common.options import narrowed, refuse_other
 from prototrt.converter.options import WAY_NAMES, ExportOptions, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
+from prototrt.converter.sessions.stores import StateStore
 from prototrt.converter.signatures.signature import Signature
+from prototrt.converter.signatures.streams import StreamRows
 from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
@@ -58,6 +60,9 @@ class Runner(Protocol):
     def get_state(self) -> dict[str, Array]: ...
 
     def set_state(self, state: Mapping[str, Any]) -> None: ...
+
+    def store(self, streams: StreamRows, count: int) -> StateStore:
+        """Room for the states of ``count`` streams, of which calls take some."""
 
     def close(self) -> None: ...
 

@@ -8,12 +8,12 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.converter.signatures.signature import Signature
 
 
-def refuse_fed_states(signature: Signature, feeds: Mapping[str, object]) -> None:
+def refuse_fed_states(signature: Signature, feeds: Mapping[str, object], to: str = "run_steps()") -> None:
     """Raise ``NetError`` for state among the inputs: each step takes it from the step before."""
     fed = [name for name in signature.states if name in feeds]
     if fed:
         raise NetError(
-            f'the state "{fed[0]}" is given to run_steps(), which feeds it back itself',
+            f'the state "{fed[0]}" is given to {to}, which feeds it back itself',
             fix="give it to set_state() before",
         )
 
