@@ -18,13 +18,18 @@ DOC = (ROOT / "docs" / "running.md").read_text()
 
 
 @pytest.mark.trt
-def test_the_example_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_examples_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     device = fake_backend(monkeypatch, stream_graph())
     monkeypatch.setattr(sources, "find_device", lambda name: device)
     monkeypatch.chdir(tmp_path)
     prototrt.build(stream_graph(), backend="rtx").save("stream.plan")
-    (code,) = re.findall(r"^```python\n(.*?)^```$", DOC, re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {}
-    exec(compile(code, "running.md", "exec"), names)
-    assert names["prob"].shape == (1, 1, 11)
-    assert device.memory == {}
+    for code in re.findall(r"^```python\n(.*?)^```$", DOC, re.DOTALL | re.MULTILINE):
+        exec(compile(code, "running.md", "exec"), names)
+        assert names.pop("prob").shape == (1, 1, 11)
+        assert device.memory == {}
+    assert {name: result["prob"].shape for name, result in names["both"].items()} == {
+        "ann": (1, 1, 11),
+        "bob": (1, 1, 11),
+    }
+    assert names["ticket"].done()
