@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,9 @@ class FakeDevice:
     elsewhere: dict[int, int] = field(default_factory=dict)
     """By address, memory of other GPUs."""
     _freed: list[Array] = field(default_factory=list)
-    _recording: list[Work] | None = None
+    _recordings: dict[int, list[Work]] = field(default_factory=dict)
+    """By stream, as in CUDA: other threads queue work on their own streams meanwhile."""
+    _handles: Iterator[int] = field(default_factory=lambda: count(1001))
 
     # ------------------------------------------------------------ the protocol
 
@@ -111,7 +114,7 @@ class FakeDevice:
         self.memory.pop(address)[:] = POISON
 
     def create_stream(self) -> int:
-        self.streams[handle := 1000 + len(self.streams)] = []
+        self.streams[handle := next(self._handles)] = []
         return handle
 
     def adopt_stream(self, stream: Any) -> int:
@@ -172,24 +175,21 @@ class FakeDevice:
         np.copyto(self.bytes_at(target, size), self.bytes_at(source, size))
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> FakeGraph:
-        self._recording = []
+        self._recordings[stream] = []
         try:
             self._count("capture")
             enqueue()
         except EngineError as error:
             raise CaptureError(str(error)) from error
         finally:
-            recorded, self._recording = self._recording, None
+            recorded = self._recordings.pop(stream)
         self.graphs.append(FakeGraph(self, recorded))
         return self.graphs[-1]
 
     # ------------------------------------------------------------ internals
 
     def queue(self, stream: int, work: Work) -> None:
-        if self._recording is None:
-            self.streams[stream].append(work)
-        else:
-            self._recording.append(work)
+        self._recordings.get(stream, self.streams[stream]).append(work)
 
     def bytes_at(self, address: int, size: int) -> Array:
         block = self._holds(address, size)
