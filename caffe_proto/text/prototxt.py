@@ -44,13 +44,18 @@ _WITHOUT_EFFECT = (
     "backward_math",
     "cudnn_convolution_algo_seeker",
     "cudnn_math_override",
+    "cudnn_enable_tensor_cores",
+    "use_cudnn_rnn8_if_supported",
+    "dropout_ratio",
+    "dropout_seed",
     "conv_algos_override",
     "conv_algorithm",
 )
 """Fields of forks that change no result.
 
 DeepLab's ``strict_dim`` lets Caffe copy weights of another shape. The others choose the type that a layer
-of NVIDIA's fork computes in, which is an option here, and the algorithm of cuDNN or of Intel's library.
+of NVIDIA's fork computes in, which is an option here, and the algorithm of cuDNN or of Intel's library. MyCaffe's
+``dropout_ratio`` of a recurrent layer is for training.
 """
 _LAYER_FIELDS = ("layer", "layers")
 _DEEPEST = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -12,6 +12,8 @@ from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedArray, PackedLayout
 from prototrt.caffe_proto.common.errors import ConversionError, WeightsError
 from prototrt.caffe_proto.weights import Array, StoredBlob
+from prototrt.surgery.layers.recurrent.options import hidden_sizes
+from prototrt.surgery.layers.recurrent.packed import is_packed
 from prototrt.surgery.layers.recurrent.parameters import NamedBlob, named_blobs
 from prototrt.surgery.recurrent.gates import ORDERS
 
@@ -70,6 +72,12 @@ def parameters_of(model: Model) -> dict[str, Parameter]:
 
 def _of_layer(layer: Layer, model: Model) -> Iterator[Parameter]:
     try:
+        if is_packed(layer) and layer.type == "LSTM":
+            assert layer.blobs is not None
+            sizes = hidden_sizes(layer.param)
+            layout = packed_layout(layer, layer.blobs[0], PackedLayout("lstm", 1, sizes[0], len(sizes), 1))
+            yield from _packed(layer, (layer.name, 0), layer.blobs[0], layout)
+            return
         named = named_blobs(layer)
     except ConversionError as error:
         error.origin = error.origin or layer.origin
@@ -117,14 +125,13 @@ def _of_operator(layer: Layer, model: Model) -> Iterator[Parameter]:
         if blob is None:
             continue
         if name == packed:
-            yield from _packed(layer, name, blob)
+            yield from _packed(layer, (name, 0), blob, packed_layout(layer, blob, _stated_layout(layer)))
         else:
             whole = NamedBlob(name, "", 0)
             yield from _with_gates(layer, whole, (name, 0), blob)
 
 
-def _packed(layer: Layer, name: str, blob: StoredBlob) -> Iterator[Parameter]:
-    layout = packed_layout(layer, blob)
+def _packed(layer: Layer, key: BlobKey, blob: StoredBlob, layout: PackedLayout) -> Iterator[Parameter]:
     letters = ORDERS[layout.mode.upper()]["cudnn"]
     groups: dict[str, list[PackedArray]] = {}
     for array in layout.arrays.values():
@@ -134,35 +141,39 @@ def _packed(layer: Layer, name: str, blob: StoredBlob) -> Iterator[Parameter]:
     for title, arrays in groups.items():
         rows, *rest = arrays[0].shape
         whole = (rows * len(arrays), *rest)
-        yield Parameter(layer, title, letters, (name, 0), blob, _slice(arrays[0].offset, whole), whole)
+        yield Parameter(layer, title, letters, key, blob, _slice(arrays[0].offset, whole), whole)
         for gate, array in zip(letters, arrays, strict=True):
             view = _slice(array.offset, array.shape)
-            yield Parameter(layer, title, "", (name, 0), blob, view, array.shape, gate)
+            yield Parameter(layer, title, "", key, blob, view, array.shape, gate)
 
 
 def _slice(offset: int, shape: Sequence[int]) -> Callable[[Array], Array]:
     return lambda array: array.reshape(-1)[offset : offset + prod(shape)].reshape(shape)
 
 
-def packed_layout(layer: Layer, blob: StoredBlob) -> PackedLayout:
-    """Where the matrices lie. The number of inputs D is not in the net; it follows from the size of the blob."""
+def _stated_layout(layer: Layer) -> PackedLayout:
+    """What a Recurrent states, with one input."""
     arguments = Arguments(layer.message)
     mode, hidden = arguments.text("rnn_mode", ""), arguments.integer("hidden_size", 0)
     layers = arguments.integer("num_layers", 1)
-    directions = 2 if arguments.flag("bidirectional") else 1
     if mode not in GATES or hidden < 1 or layers < 1:
         raise WeightsError(
             f'rnn_mode is "{mode}", hidden_size {hidden} and num_layers {layers}, expected lstm or gru and at least 1',
             origin=layer.origin,
             fix="export the net again",
         )
-    least = PackedLayout(mode, 1, hidden, layers, directions)
-    inputs, rest = divmod(prod(blob.shape) - least.size, len(GATES[mode]) * hidden * directions)
+    return PackedLayout(mode, 1, hidden, layers, 2 if arguments.flag("bidirectional") else 1)
+
+
+def packed_layout(layer: Layer, blob: StoredBlob, least: PackedLayout) -> PackedLayout:
+    """``least`` with the number of inputs D, which follows from the size of the blob."""
+    count = prod(blob.shape)
+    inputs, rest = divmod(count - least.size, len(GATES[least.mode]) * least.hidden * least.directions)
     if rest or inputs < 0:
         raise WeightsError(
-            f"the packed blob has {prod(blob.shape)} numbers, which fit no number of inputs",
+            f"the packed blob has {count} numbers, which fit no number of inputs",
             origin=layer.origin,
-            because=f"H is {hidden}, with {layers} layers in {directions} directions",
-            fix="give the init net that was saved with this predict net",
+            because=f"H is {least.hidden}, with {least.layers} layers in {least.directions} directions",
+            fix="give the weights that were saved with this net",
         )
-    return PackedLayout(mode, inputs + 1, hidden, layers, directions)
+    return replace(least, inputs=inputs + 1)

@@ -14,6 +14,8 @@ from prototrt.surgery.recurrent.weights import DirectionWeights, from_pytorch, i
 
 FIRST = "weight_ih_l0"
 """A name that every state dict of a recurrent module has."""
+PACKED = "b_xc"
+"""Begins the name of a bias that only packed blobs have: one of x, beside one of h."""
 _CELLS = {
     **dict.fromkeys(("LSTM", "LSTMController", "LSTMNew", "LSTMTopic", "Lstm"), "LSTM"),
     "GRU": "GRU",
@@ -44,7 +46,7 @@ def state_of(layer: Layer, parameters: Iterable[Parameter]) -> dict[str, Array]:
         if name not in _FIELDS:
             raise _refusal(layer, f"has {each.name}")
         directions.setdefault(suffix, {})[_FIELDS[name]] = each
-    stack = [_direction(layer, cell, parts) for parts in directions.values()]
+    stack = [_direction(cell, parts) for parts in directions.values()]
     return to_pytorch(stack, 2 if any("_reverse" in suffix for suffix in directions) else 1)
 
 
@@ -67,7 +69,7 @@ def arrays_of_state(
         if name not in _FIELDS:
             raise _refusal(layer, f"has {each.name}")
         one = stack[suffixes.index(suffix)]
-        if layer.type == "Recurrent":
+        if any(other.startswith(PACKED) for other in named):
             one = in_order(one, "caffe", "cudnn")
         elif cell != "GRU":
             one = replace(one, x_bias=one.bias)
@@ -105,8 +107,8 @@ def _split(name: str) -> tuple[str, str]:
     return (stem, separator + level) if separator and level[:1].isdigit() else (name, "")
 
 
-def _direction(layer: Layer, cell: str, parts: Mapping[str, Parameter]) -> DirectionWeights:
+def _direction(cell: str, parts: Mapping[str, Parameter]) -> DirectionWeights:
     arrays = {field: each.array for field, each in parts.items()}
     arrays.setdefault("h_bias", arrays["x_bias"] * 0)
     one = DirectionWeights(cell, **arrays)
-    return in_order(one, "cudnn", "caffe") if layer.type == "Recurrent" else one
+    return in_order(one, "cudnn", "caffe") if parts["x_bias"].name.startswith(PACKED) else one

@@ -22,6 +22,7 @@ from prototrt.surgery.layers.recurrent.options import (
     is_caffes,
     limit,
 )
+from prototrt.surgery.layers.recurrent.packed import is_packed, packed_recurrence
 from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType, StoredBlobs
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.running import run_stack
@@ -39,9 +40,11 @@ def lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Valu
     lengths (N,), and with expose_hidden h_0, c_0 (1, N, H). Tops: h (T, N, H), and with expose_hidden
     h_T, c_T (1, N, H).
     Blobs: W_xc (4H, D), b_c (4H,), [W_xc_static (4H, S)], W_hc (4H, H), [peephole (3, H)],
-    [W_proj (P, H)], [W_nproj (Q, H)], a direction, a layer; gates i, f, o, g.
+    [W_proj (P, H)], [W_nproj (Q, H)], a direction, a layer; gates i, f, o, g. Or one blob, as cuDNN packs it.
     Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``lstm_layer.cpp``; docs/recurrent.md.
     """
+    if is_packed(layer):
+        return packed_recurrence(build, layer, x, cont, others)
     state = len(build.recurrences)
     tops = recurrent(build, layer, x, cont, others)
     if is_caffes(layer.param):
@@ -55,9 +58,12 @@ def rnn(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; MatMul, Add, TanH; a state input and output.
     RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone.
-    Blobs: W_xh (H, D), b_h (H,), [W_xh_static (H, S)], W_hh (H, H), W_ho (H, H), b_o (H,).
+    Blobs: W_xh (H, D), b_h (H,), [W_xh_static (H, S)], W_hh (H, H), W_ho (H, H), b_o (H,). Or one blob, as cuDNN
+    packs it, of a recurrence with ReLU whose state is the top.
     Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``rnn_layer.cpp``.
     """
+    if is_packed(layer):
+        return packed_recurrence(build, layer, x, cont, others)
     return recurrent(build, layer, x, cont, others)
 
 

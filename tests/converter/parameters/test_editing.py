@@ -26,7 +26,8 @@ from prototrt.tests.npz import write_npz
 CASES = [
     case
     for case in (*caffe_cases(), *fork_cases())
-    if {"GRU", "LSTM", "LSTMNew", "LSTMTopic", "LSTMController", "RNN", "VanillaRNN", "Lstm"}
+    if str(case) != "lstm_mycaffe"  # its blobs have several parameters each
+    and {"GRU", "LSTM", "LSTMNew", "LSTMTopic", "LSTMController", "RNN", "VanillaRNN", "Lstm"}
     & {*case.facts["layer_types"]}
 ]
 TORCH = Caffe2Case(GOLDENS / "cudnn" / "lstm_1l")
@@ -192,6 +193,23 @@ def test_arrays_in_files_of_each_kind(suffix: str, folder: Path) -> None:
 
 
 # ---------------------------------------------------------------- PyTorch, and cuDNN's packed blob
+
+
+def test_the_packed_blob_of_a_caffe_layer(folder: Path) -> None:
+    """MyCaffe's LSTM: its first matrix is the one of i, its first bias behind all matrices."""
+    model = case_called("lstm_mycaffe").load()
+    arrays = {each.address: each.array for each in prototrt.list_weights(model).parameters}
+    (blob,) = model.layer_named("lstm").blobs or ()
+    flat = blob.array.reshape(-1)
+    np.testing.assert_array_equal(arrays["lstm/W_xc_l0/f"], flat[12:24].reshape(3, 4))
+    np.testing.assert_array_equal(arrays["lstm/b_xc_l0/i"], flat[48 + 36 + 72 :][:3])
+    prototrt.get_weights(model, ["lstm"], "state.pt", naming="pytorch")
+    zeros = {name: 0 * array for name, array in prototrt.get_weights(model).items()}
+    prototrt.set_weights(model, zeros, "zeros.caffemodel")
+    emptied = prototrt.load(model.file, "zeros.caffemodel")
+    prototrt.set_weights(emptied, "state.pt", "again.caffemodel", layer="lstm")
+    (again,) = prototrt.load(model.file, "again.caffemodel").layer_named("lstm").blobs or ()
+    np.testing.assert_array_equal(again.array, blob.array)
 
 
 def close(results: Mapping[str, Any], expected: Mapping[str, Array]) -> None:
