@@ -125,7 +125,7 @@ def _of_operator(layer: Layer, model: Model) -> Iterator[Parameter]:
         if blob is None:
             continue
         if name == packed:
-            yield from _packed(layer, (name, 0), blob, packed_layout(layer, blob, _stated_layout(layer)))
+            yield from _packed(layer, (name, 0), blob, packed_layout(layer, blob, _operator_layout(layer)))
         else:
             whole = NamedBlob(name, "", 0)
             yield from _with_gates(layer, whole, (name, 0), blob)
@@ -151,7 +151,7 @@ def _slice(offset: int, shape: Sequence[int]) -> Callable[[Array], Array]:
     return lambda array: array.reshape(-1)[offset : offset + prod(shape)].reshape(shape)
 
 
-def _stated_layout(layer: Layer) -> PackedLayout:
+def _operator_layout(layer: Layer) -> PackedLayout:
     """What a Recurrent states, with one input."""
     arguments = Arguments(layer.message)
     mode, hidden = arguments.text("rnn_mode", ""), arguments.integer("hidden_size", 0)
