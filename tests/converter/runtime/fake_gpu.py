@@ -46,7 +46,7 @@ class FakeGraph:
             self.device.queue(stream, work)
 
     def close(self) -> None:
-        if any(work in queued for queued in self.device.streams.values() for work in self.work):
+        if any(work in queued for queued in [*self.device.streams.values()] for work in self.work):
             raise FakeFaultError("a graph is closed while it runs")
         self.is_closed = True
 
@@ -102,14 +102,14 @@ class FakeDevice:
 
     def free_pinned(self, array: Array) -> None:
         self._count("free_pinned")
-        if any(self.streams.values()):
+        if any([*self.streams.values()]):
             raise FakeFaultError("memory is freed while work is queued")
         self.pinned = [kept for kept in self.pinned if kept is not array]
         array[:] = POISON
 
     def free(self, address: int) -> None:
         self._count("free")
-        if any(self.streams.values()):
+        if any([*self.streams.values()]):
             raise FakeFaultError("memory is freed while work is queued")
         self.memory.pop(address)[:] = POISON
 
