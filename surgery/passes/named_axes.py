@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -83,14 +84,19 @@ class _AxisNames:
     def __init__(self, graph: Graph) -> None:
         self._factors: dict[Place, Factors] = {}
         self._fresh: list[Place] = []
+        self._twins: dict[Place, list[Place]] = {}
+        """The single axes that count what an axis counts."""
         self._ties: dict[Place, list[tuple[Sequence[Place], Sequence[Place]]]] = {}
-        """The groups in which an axis is, and their counterparts."""
+        """The groups of several axes in which an axis is, and their counterparts."""
         for x, y, tied in _ties_of(graph):
             for left, right in tied if not (x.is_constant or y.is_constant) else ():
                 sides = [(x, axis) for axis in left], [(y, axis) for axis in right]
                 for source, target in (sides, sides[::-1]):
-                    for place in source:
-                        self._ties.setdefault(place, []).append((source, target))
+                    if len(left) == len(right) == 1:
+                        self._twins.setdefault(source[0], []).append(target[0])
+                    else:
+                        for place in source:
+                            self._ties.setdefault(place, []).append((source, target))
 
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
@@ -125,11 +131,10 @@ class _AxisNames:
                 self._carry(*vague.pop())
                 continue
             place = self._fresh.pop()
-            for source, target in self._ties.get(place, ()):
-                if len(source) == len(target) == 1:
-                    self._carry_one(place, target[0])
-                else:
-                    vague.append((source, target))
+            for twin in self._twins.get(place, ()):
+                if self._factors.get(twin) is not self._factors[place]:
+                    self._carry_one(place, twin)
+            vague += self._ties.get(place, ())
 
     def _carry_one(self, source: Place, target: Place) -> None:
         before, after = (value.shape[axis] for value, axis in (source, target))
@@ -208,13 +213,10 @@ def _ties_of(graph: Graph) -> Iterator[Tie]:
         yield pair.input, pair.output, _one_by_one(range(len(pair.input.shape)))
 
 
-def _one_by_one(left: Iterable[int], right: Iterable[int] | None = None) -> Groups:
+@cache
+def _one_by_one(left: Sequence[int], right: Sequence[int] | None = None) -> Groups:
     """Axes with single counterparts; by default those at the same places."""
-    return (
-        [((a,), (a,)) for a in left]
-        if right is None
-        else [((a,), (b,)) for a, b in zip(left, right, strict=True)]
-    )
+    return [((a,), (b,)) for a, b in zip(left, left if right is None else right, strict=True)]
 
 
 def _elementwise(node: Node, op: Op) -> Iterator[Tie]:
@@ -229,17 +231,17 @@ def _outside_axis(node: Node, op: Any) -> Iterator[Tie]:
     """Primitives after which the elements of one axis are others."""
     (x, *_), rank = node.inputs, len(node.inputs[0].shape)
     for y in node.outputs:
-        yield x, y, _one_by_one(axis for axis in range(rank) if axis != op.axis)
+        yield x, y, _one_by_one(tuple(axis for axis in range(rank) if axis != op.axis))
 
 
 def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Tie]:
     x, lengths = node.inputs
     yield x, node.outputs[0], _one_by_one(range(len(x.shape)))
-    yield lengths, x, _one_by_one([0], [1])
+    yield lengths, x, _one_by_one((0,), (1,))
 
 
 def _reduce(node: Node, op: Reduce) -> Iterator[Tie]:
-    kept = [axis for axis in range(len(node.inputs[0].shape)) if axis not in op.axes]
+    kept = tuple(axis for axis in range(len(node.inputs[0].shape)) if axis not in op.axes)
     yield node.inputs[0], node.outputs[0], _one_by_one(kept, kept if op.keep else range(len(kept)))
 
 
@@ -247,7 +249,7 @@ def _matmul(node: Node, op: MatMul) -> Iterator[Tie]:
     (a, b), y, last = node.inputs, node.outputs[0], len(node.outputs[0].shape) - 1
     yield a, y, _one_by_one(range(last))
     column = last - 1 if op.transpose_b else last
-    yield b, y, _one_by_one([*range(last - 1), column], [*range(last - 1), last])
+    yield b, y, _one_by_one((*range(last - 1), column), (*range(last - 1), last))
 
 
 def _gather(node: Node, op: Gather) -> Iterator[Tie]:
@@ -257,7 +259,7 @@ def _gather(node: Node, op: Gather) -> Iterator[Tie]:
 
 
 def _images(node: Node, op: Op) -> Iterator[Tie]:
-    yield node.inputs[0], node.outputs[0], _one_by_one([0])
+    yield node.inputs[0], node.outputs[0], _one_by_one((0,))
 
 
 def _transpose(node: Node, op: Transpose) -> Iterator[Tie]:
@@ -284,7 +286,7 @@ def _scan(node: Node, op: Scan) -> Iterator[Tie]:
         *zip(written.stacked, result.stacked, strict=True),
     ):
         yield all_steps, step, _one_by_one(range(1, len(all_steps.shape)), range(len(step.shape)))
-        yield leading, all_steps, _one_by_one([0])
+        yield leading, all_steps, _one_by_one((0,))
 
 
 _RULES: Mapping[type[Op], Rule] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from prototrt.surgery.ir import Shape
 from prototrt.surgery.ops.shape import measure
@@ -11,6 +12,7 @@ Group = tuple[list[int], list[int]]
 """Axes before and after a Reshape that hold the same elements in the same order."""
 
 
+@lru_cache(maxsize=1024)
 def groups(x: Shape, y: Shape) -> list[Group]:
     """The groups of axes of two shapes with as many elements, as small as the sizes tell.
 
