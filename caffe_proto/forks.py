@@ -63,7 +63,6 @@ TYPES: Mapping[str, str] = {
         "DeepDetect": "SparseInnerProduct",
         "DeepHand and DeepModel": "DeepHandModel",
         "DeepLab": "DenseCRF DenseCrf DomainTransform MatRead MatWrite SegAccuracy",
-        "deformable ConvNets": "DeformablePSROIPooling",
         "Depth-VO-Feat": "GeoTransform InverseWarping PinHole",
         "DIGITS": "ClusterDetections ClusterGroundtruth",
         "DRFN": "PwAttend",

@@ -36,6 +36,7 @@ FAMILIES = {
     "recurrent.rules": "GRU LSTM RNN VanillaRNN",
     "reduction": "ArgMax Reduction",
     "regions.align": "ROIAlign ROIWarping",
+    "regions.deformable": "DeformablePSROIPooling",
     "regions.masks": "MaskPooling MaskResize",
     "regions.pooling": "ROIPooling",
     "regions.sensitive": "PSROIAlign PSROIPooling",

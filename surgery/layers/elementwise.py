@@ -157,11 +157,14 @@ def maxout(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The largest of every ``chgroup_sz`` neighbouring channels. From private-caffe.
 
     Becomes: Reshape, Reduce.
+    Another fork states ``num_output``, the number of channels that are left.
     Bottoms: (N, C, H, W). Tops: (N, C / chgroup_sz, H, W).
-    Source: nyamnyam7/private-caffe ``src/caffe/layers/maxout_layer.cpp``.
+    Source: nyamnyam7/private-caffe ``src/caffe/layers/maxout_layer.cpp``; another fork's
+    ``src/caffe/layers/maxout.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
-    channels, size = fixed(x.shape[1], "axis 1 (channels)"), int(layer.param.chgroup_sz)
+    channels = fixed(x.shape[1], "axis 1 (channels)")
+    size = _size_of_maxout(layer, channels)
     if layer.param.minout:
         raise UnsupportedLayerError(
             "minout is true",
@@ -172,13 +175,20 @@ def maxout(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise UnsupportedLayerError(
             "asks for a mask", because="only the maximum is supported", fix=CUT_BEFORE_LAYER
         )
-    if size < 1 or channels % size:
-        raise NetError(
-            f"chgroup_sz is {size}, expected a divisor of the {channels} channels",
-            fix="set it in maxout_param",
-        )
     parts = Expression(build, x).reshape(x.shape[0], channels // size, size, *x.shape[2:])
     return [parts.largest(2).reshape(x.shape[0], channels // size, *x.shape[2:]).value]
+
+
+def _size_of_maxout(layer: Layer, channels: int) -> int:
+    """How many channels become one."""
+    name = "num_output" if layer.param.HasField("num_output") else "chgroup_sz"
+    number = int(getattr(layer.param, name))
+    if number < 1 or channels % number:
+        raise NetError(
+            f"{name} is {number}, expected a divisor of the {channels} channels",
+            fix="set it in maxout_param",
+        )
+    return number if name == "chgroup_sz" else channels // number
 
 
 @layer_rule("AbsVal")

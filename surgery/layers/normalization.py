@@ -112,19 +112,36 @@ def group_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``(x - mean) / sqrt(variance + eps)`` of each of ``group_num`` groups of channels. From GroupNorm-caffe.
 
     Becomes: Reshape, Reduce and arithmetic.
+    Other forks state the number of groups as ``group_ratio``, or as ``group``; the latter has factors and biases.
     Bottoms: (N, C, ...). Tops: one, of the same shape. A Scale behind it has factors and biases.
-    Source: blankWorld/GroupNorm-caffe ``group_norm_layer.cpp``, ``group_norm_layer.cu``.
+    Blobs: with ``group``, factors and biases (1, C, 1, 1).
+    Source: blankWorld/GroupNorm-caffe ``group_norm_layer.cpp``, ``group_norm_layer.cu``; the files of these names in
+    two other forks.
     """
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES - 1)
-    channels, groups = fixed(x.shape[1], "axis 1 (channels)"), int(layer.param.group_num)
+    names = [name for name in ("group", "group_ratio") if layer.param.HasField(name)] or ["group_num"]
+    channels, groups = fixed(x.shape[1], "axis 1 (channels)"), int(getattr(layer.param, names[0]))
     if groups < 1 or channels % groups:
         raise NetError(
-            f"group_num is {groups}, expected a divisor of the {channels} channels",
-            fix="set group_num in group_norm_param",
+            f"{names[0]} is {groups}, expected a divisor of the {channels} channels",
+            fix=f"set {names[0]} in group_norm_param",
         )
     parts = Expression(build, x).reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
     difference, variance, _ = centred(parts, tuple(range(2, len(parts.shape))))
-    return [(difference / variance.shifted(layer.param.eps).sqrt()).reshape(*x.shape).value]
+    normal = (difference / variance.shifted(layer.param.eps).sqrt()).reshape(*x.shape)
+    if names == ["group"]:
+        shape = (1, channels, 1, 1)
+        scale = build.parameter(
+            layer, shape, "factors", filler=field_if_set(layer.param, "scale_filler"), kind="scale"
+        )
+        bias = build.parameter(
+            layer, shape, "biases", filler=field_if_set(layer.param, "bias_filler"), kind="bias"
+        )
+        factors, biases = (
+            build.reshape(each, (1, channels, *[1] * (len(x.shape) - 2))) for each in (scale, bias)
+        )
+        normal = normal * factors + biases
+    return [normal.value]
 
 
 @layer_rule("NormL2", "Normalization", "NormalizationL2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from prototrt.surgery.ops import Clip, Concat, Tile
 
 _NEAR = 1e-6
 """Ratios that differ by less are one ratio."""
+_INWARD_OF_TF = 60
+"""With ``tf``, the square of this size is smaller by a twentieth of the image at each end."""
 _MOST_BOXES = 10_000
 """At one place. Detectors have a few dozen."""
 
@@ -34,17 +36,20 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     bit may differ from a net of fixed sizes.
     ``fixed_size`` and ``density`` place boxes of one size side by side, and cut them at the ends of the image.
     The forks TextBoxes and FaceBoxes, which their nets do not show, have further boxes. ``denser_prior_boxes``, of
-    TextBoxes++, puts each box again where the next place begins.
+    TextBoxes++, puts each box again where the next place begins. Of tl_ssd, ``offset_w`` and ``offset_h`` make several
+    places in each cell. Of Synopsys' fork, ``tf`` and ``keras`` order the boxes of a place otherwise, ``yx_order`` the
+    corners, and ``box_width`` and ``box_height`` state boxes.
     Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``; the same of zihaozhang9/FaceBoxes,
-    sfzhang15/FaceBoxes, MhLiao/TextBoxes and MhLiao/TextBoxes_plusplus.
+    sfzhang15/FaceBoxes, MhLiao/TextBoxes, MhLiao/TextBoxes_plusplus, julimueller/tl_ssd and
+    foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
     """
     param = layer.param
     plane, boxes = _plane(layer, 0, feature_map), _boxes(param, build.options.fork)
     pixels = _image_size(param) or _plane(layer, 1, image)
     steps = _step_sizes(param) or (None, None)
+    offset = 0.0 if param.offset_w else param.offset
     edges = [
-        _edges(build, plane[axis], pixels[axis], steps[axis], boxes.along(axis), param.offset)
-        for axis in range(2)
+        _edges(build, plane[axis], pixels[axis], steps[axis], boxes.along(axis), offset) for axis in range(2)
     ]
     of_place = (len(boxes.sides), 2, 1)
     down, across = (
@@ -52,6 +57,7 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
         build.reshape(edges[1], (1, plane[1], *of_place)),
     )
     parts = [build.broadcast(each, (*plane, *of_place), "edges") for each in (across, down)]
+    parts = parts[::-1] if param.yx_order else parts
     data = [part.data for part in parts if part.data is not None]
     if len(data) == len(parts):
         corners = np.concatenate(data, -1)
@@ -69,18 +75,20 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
 @dataclass(frozen=True, slots=True)
 class _BoxesOfPlace:
     """The boxes at one place, (P, 2) each: width and height, and how far from the place their middles are along
-    x and y, in steps and in pixels. ``is_cut`` is whether boxes end where the image ends.
+    x and y, in steps and in pixels. ``is_cut`` is whether boxes end where the image ends. ``inward`` (P,) is how
+    much of the image each end is moved towards the middle.
     """
 
     sides: Array
     steps: Array
     pixels: Array
     is_cut: bool = False
+    inward: Array | None = None
 
     def along(self, axis: int) -> _BoxesOfPlace:
         """Only the numbers (P,) along y (axis 0) or x."""
         sides, steps, pixels = (part[:, 1 - axis] for part in (self.sides, self.steps, self.pixels))
-        return _BoxesOfPlace(sides, steps, pixels, self.is_cut)
+        return _BoxesOfPlace(sides, steps, pixels, self.is_cut, self.inward)
 
 
 def _edges(
@@ -92,14 +100,15 @@ def _edges(
     """
     ends = np.stack([-boxes.sides / 2, boxes.sides / 2], -1)
     offsets = np.float32(offset) + boxes.steps.astype(np.float32)
+    inward = np.zeros(len(ends)) if boxes.inward is None else boxes.inward
+    moved = np.stack([inward, -inward], -1)
     low, high = ([0, -np.inf], [np.inf, 1]) if boxes.is_cut else ([-np.inf] * 2, [np.inf] * 2)
     if isinstance(places, int) and isinstance(pixels, int):
         distance = np.float32(pixels) / np.float32(places) if step is None else np.float32(step)
         centres = (np.arange(places, dtype=np.float32)[:, None] + offsets) * distance
         middles = (centres + boxes.pixels).astype(np.float32)
-        return build.constant(
-            ((middles[..., None] + ends) / pixels).clip(low, high).astype(np.float32), "edges"
-        )
+        edges_of_boxes = (middles[..., None] + ends) / pixels + moved
+        return build.constant(edges_of_boxes.clip(low, high).astype(np.float32), "edges")
     counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
     place = Expression(build, build.aligned(counted, 3, 0))
     image = Expression(build, build.scalar(pixels, 3))
@@ -107,6 +116,8 @@ def _edges(
     middle = (place + _constant(build, offsets[:, None], "offsets")) * distance_of_places
     ends_of_places = middle + _constant(build, boxes.pixels[:, None] + ends, "ends")
     edges = ends_of_places / image
+    if inward.any():
+        edges = edges + _constant(build, moved, "inward")
     if boxes.is_cut:
         first, last = edges.slice(2, 0).at_least(0), edges.slice(2, 1).at_most(1)
         edges = concatenated([first, last], 2)
@@ -122,18 +133,21 @@ def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:
     _refuse_many(param)
     if param.fixed_size or param.density or param.fixed_ratio:
         return _dense_boxes(param)
-    boxes = _sparse_boxes(param)
+    if param.offset_w or param.offset_h:
+        return _boxes_of_offsets(param)
+    boxes = _boxes_of_sides(param) if param.box_width or param.box_height else _sparse_boxes(param)
     if fork == "textboxes" or param.denser_prior_boxes:  # each one again, half a step below
         down = 1 - param.offset if param.denser_prior_boxes else 0.5
         below = np.tile([[0, 0], [0, down]], (len(boxes.sides), 1))
         return _BoxesOfPlace(np.repeat(boxes.sides, 2, axis=0), below, np.repeat(boxes.pixels, 2, axis=0))
-    return boxes if fork != "faceboxes" else _of_faceboxes(boxes, param)
+    return _of_faceboxes(boxes, param) if fork == "faceboxes" or param.faceboxes else boxes
 
 
 def _refuse_many(param: Any) -> None:
     """Raise ``NetError`` for more boxes at a place than any detector has, before they are listed."""
     squares = sum(density * density for density in param.density)
-    count = (len(param.min_size) + squares) * (1 + len(param.aspect_ratio))
+    places = max(1, len(param.offset_w) * len(param.offset_h))
+    count = (len(param.min_size) + squares) * (1 + len(param.aspect_ratio)) * places + len(param.box_width)
     if count > _MOST_BOXES:
         raise NetError(
             f"asks for about {count:g} boxes at each place, expected at most {_MOST_BOXES}",
@@ -154,14 +168,56 @@ def _sparse_boxes(param: Any) -> _BoxesOfPlace:
         )
     ratios = _ratios(param)
     sides: list[tuple[float, float]] = []
+    inward: list[float] = []
     for index, size in enumerate(map(int, least)):  # the fork keeps them in an int
-        sides.append((size, size))
-        if most:
-            sides.append((math.sqrt(size * int(most[index])),) * 2)
-        sides += [
-            (size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR
-        ]
-    return _around_place(sides)
+        square = [(float(size), float(size))]
+        larger = [(math.sqrt(size * int(most[index])),) * 2] if most else []
+        others = _with_ratios(size, ratios)
+        if param.keras:
+            sides += larger + square + others
+        else:
+            sides += square + others + larger if param.tf else square + larger + others
+        is_inward = param.tf and not param.keras and size == _INWARD_OF_TF
+        inward += [0.05 * is_inward, *[0.0] * len(others + larger)]
+    return replace(_around_place(sides), inward=np.array(inward))
+
+
+def _with_ratios(size: int, ratios: list[np.float32]) -> list[tuple[float, float]]:
+    """Widths and heights of the boxes that are no squares."""
+    return [(size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR]
+
+
+def _boxes_of_sides(param: Any) -> _BoxesOfPlace:
+    widths, heights = [*param.box_width], [*param.box_height]
+    if len(widths) != len(heights):
+        raise NetError(
+            f"box_width is {_listed(widths)} and box_height {_listed(heights)}, expected as many",
+            fix="give each box both sides",
+        )
+    for name, lengths in (("box_width", widths), ("box_height", heights)):
+        _refuse_sizes(lengths, name)
+    return _around_place(list(zip(widths, heights, strict=True)))
+
+
+def _boxes_of_offsets(param: Any) -> _BoxesOfPlace:
+    """For each pair of offsets, the boxes of each size and ratio. There are no squares, and no max_size is read."""
+    across, down = [*param.offset_w], [*param.offset_h]
+    if not (across and down) or not all(0 <= offset <= 1 for offset in across + down):
+        raise NetError(
+            f"offset_w is {_listed(across)} and offset_h is {_listed(down)}, expected numbers from 0 to 1",
+            fix="state both: where the places are in their cell",
+        )
+    _refuse_sizes([*param.min_size], "min_size")
+    if not param.aspect_ratio or any(abs(ratio - 1) < _NEAR for ratio in param.aspect_ratio):
+        raise NetError(
+            f"aspect_ratio is {_listed([*param.aspect_ratio])}, expected ratios other than 1 beside offset_w",
+            because="the fork makes no box of ratio 1, but counts it",
+            fix="remove the ratio 1, and state the others",
+        )
+    sides = [side for size in map(int, param.min_size) for side in _with_ratios(size, _ratios(param))]
+    steps = [(x, y) for x in across for y in down for _ in sides]
+    boxes = _around_place(sides * (len(across) * len(down)))
+    return replace(boxes, steps=np.array(steps))
 
 
 def _around_place(sides: list[tuple[float, float]]) -> _BoxesOfPlace:

@@ -13,7 +13,7 @@ from prototrt.surgery.layers.regions.rois import Rois, counted_from, read_rois, 
 from prototrt.surgery.ops import MatMul
 
 _MOST_SAMPLES = 64
-_LEAST_SIDE = 0.1
+LEAST_SIDE = 0.1
 """Elements: a region without extent has this."""
 
 
@@ -28,7 +28,7 @@ def psroi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> l
     Source: daijifeng001/caffe-rfcn ``src/caffe/layers/psroi_pooling_layer.cu``, makefile/frcnn
     ``src/caffe/RFCN/psroi_pooling_layer.cpp``.
     """
-    regions, group, scale = _read(build, layer, x, rois)
+    regions, group, scale = read_sensitive(build, layer, x, rois)
     ends = (rounded(regions.top), rounded(regions.bottom)), (rounded(regions.left), rounded(regions.right))
     sizes = regions.height, regions.width
     down, across = (
@@ -54,7 +54,7 @@ def psroi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
             f"sample_num is {count}, expected at least 1", fix="set sample_num in psroi_align_param"
         )
     refuse_large("sample_num", count, _MOST_SAMPLES)
-    regions, group, scale = _read(build, layer, x, rois)
+    regions, group, scale = read_sensitive(build, layer, x, rois)
     down = _point_weights(
         build, regions.top * scale, (regions.bottom + 1) * scale, group, regions.height, count
     )
@@ -64,7 +64,7 @@ def psroi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     return [_weighted(build, x, regions, down, across, group).value]
 
 
-def _read(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> tuple[Rois, int, float]:
+def read_sensitive(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> tuple[Rois, int, float]:
     """The rois, ``group_size`` and ``spatial_scale``; the channels of the first bottom fit the fields."""
     regions = read_rois(build, layer, x, rois)
     param = layer.param
@@ -85,7 +85,7 @@ def _edges(
     build: LayerBuilder, start: Expression, end: Expression, group: int
 ) -> tuple[Expression, Expression, Expression]:
     """Where the bins begin and end, uncut, (R, group) each; and their side (R, 1)."""
-    side = (end - start).at_least(_LEAST_SIDE) / group
+    side = (end - start).at_least(LEAST_SIDE) / group
     bins = counted_from(build, 0, group, 2, 1)
     return bins * side + start, (bins + 1) * side + start, side
 

@@ -90,6 +90,21 @@ def clusters(param_str: str, shapes: list[tuple[int, ...]], message: str) -> Mes
 
 GRIDS: list[tuple[int, ...]] = [(1, 1, 2, 4), (1, 4, 2, 4)]
 REFUSALS = [
+    prior_box(
+        "box_width: 4",
+        ": box_width is 4 and box_height not stated, expected as many\n  fix: give each box both sides",
+    ),
+    prior_box(
+        "min_size: 4 offset_w: 0.5 aspect_ratio: 2",
+        ": offset_w is 0.5 and offset_h is not stated, expected numbers from 0 to 1\n"
+        "  fix: state both: where the places are in their cell",
+    ),
+    prior_box(
+        "min_size: 4 offset_w: 0.5 offset_h: 0.5 aspect_ratio: 1",
+        ": aspect_ratio is 1, expected ratios other than 1 beside offset_w\n"
+        "  because the fork makes no box of ratio 1, but counts it\n"
+        "  fix: remove the ratio 1, and state the others",
+    ),
     clusters(
         "64, 32, 16, 0.6, 3, 0.02",
         GRIDS,

@@ -159,6 +159,16 @@ REFUSALS = [
         f"  because the fork then compares with the lowest number, which no element is below\n{CUT}",
     ),
     message(
+        "Maxout",
+        "maxout_param { num_output: 4 }",
+        ": num_output is 4, expected a divisor of the 6 channels\n  fix: set it in maxout_param",
+    ),
+    message(
+        "GroupNorm",
+        "group_norm_param { group_ratio: 4 }",
+        ": group_ratio is 4, expected a divisor of the 6 channels\n  fix: set group_ratio in group_norm_param",
+    ),
+    message(
         "GroupNorm",
         "",
         ": group_num is 32, expected a divisor of the 6 channels\n  fix: set group_num in group_norm_param",

@@ -63,6 +63,7 @@ VARYING: list[Case] = []
 
 OP = 'net.prototxt:3: layer "op" '
 BOTTOMS = [(1, 4, 6, 6), (3, 5)]
+DEFORMABLE = "deformable_psroi_pooling_param { spatial_scale: 1 output_dim: 1 group_size: 2"
 REFUSALS = [
     Message("ROIPooling", "roi_pooling_param { pooled_h: 2000000000 pooled_w: 1 }", BOTTOMS,
             f"{OP}(ROIPooling): pooled_h is 2000000000, expected at most 1024\n"
@@ -89,6 +90,20 @@ REFUSALS = [
             "  fix: set both to 1 or more"),
     Message("PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 2 sample_num: 0 }", BOTTOMS,
             f"{OP}(PSROIAlign): sample_num is 0, expected at least 1\n  fix: set sample_num in psroi_align_param"),
+    Message("DeformablePSROIPooling", f"{DEFORMABLE} pooled_size: 7 no_trans: true }}", BOTTOMS,
+            f"{OP}(DeformablePSROIPooling): pooled_size is 7, expected group_size, 2\n"
+            "  because the fork makes group_size x group_size bins, whatever pooled_size says\n"
+            "  fix: set both to one number"),
+    Message("DeformablePSROIPooling", f"{DEFORMABLE} sample_per_part: 0 no_trans: true }}", BOTTOMS,
+            f"{OP}(DeformablePSROIPooling): sample_per_part is 0, expected at least 1\n"
+            "  fix: set it in deformable_psroi_pooling_param"),
+    Message("DeformablePSROIPooling", f"{DEFORMABLE} part_size: 2 }}", BOTTOMS,
+            f"{OP}(DeformablePSROIPooling): has 2 bottoms and part_size 2, expected 3 and at least 1\n"
+            "  fix: give it the offsets and their part_size, or set no_trans"),
+    Message("DeformablePSROIPooling", f"{DEFORMABLE} part_size: 2 }}", [*BOTTOMS, (3, 4, 2, 2)],
+            'net.prototxt:4: layer "op" (DeformablePSROIPooling), bottom "b2": shape is (3, 4, 2, 2),'
+            " expected (R, 2 K, 2, 2)\n  because part_size is 2, and output_dim 1\n"
+            "  fix: make K a divisor of output_dim"),
     Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 2 }}", BOTTOMS,
             f"{OP}(ROIAlign): bi_type is 2, expected 0 (bilinear) or 1 (bicubic)\n  fix: remove bi_type to use 1"),
     Message("ROIAlign", f"roi_pooling_param {{ {TWO_BY_TWO} bi_type: 0 spatial_scale: 0 }}", BOTTOMS,
