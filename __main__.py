@@ -5,13 +5,21 @@ The imports of a command take a tenth of a second. Ctrl-C may come during them, 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+from contextlib import suppress
 
 
 def prototrt_main() -> None:
     """``prototrt``."""
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
+        from prototrt import __version__
+
+        with suppress(OSError):  # the full command says what is wrong
+            print(f"prototrt, version {__version__}", flush=True)
+            return
     _run("prototrt_main")
 
 
@@ -37,24 +45,27 @@ def _run(name: str) -> None:
     except KeyboardInterrupt:
         if sys.stderr is not None:  # as it is where the user has closed it
             print("stopped", file=sys.stderr)
-        _stop()
+        _end(_STOPPED)
     except SystemExit as end:
-        if end.code == _STOPPED:
-            _stop()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is known
+        if end.code is None or isinstance(end.code, int):
+            with suppress(OSError):  # Python says which stream it could not write
+                _end(end.code or 0)
         raise
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is known: let Python end in peace
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 _STOPPED = 130
 
 
-def _stop() -> None:
-    """End at once. Where the signal came within ``exec``, as of a dataclass, Python would end itself by SIGINT."""
+def _end(code: int) -> None:
+    """End at once: Python would take all modules apart, and end itself by SIGINT if that came within ``exec``."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    os._exit(_STOPPED)
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -6,48 +6,35 @@ import sys
 
 import click
 
-from prototrt.converter.commandline.commands.converting import (
-    convert,
-    deepstream,
-    deploy,
-    new_rule,
-    triton,
-    upgrade,
-)
-from prototrt.converter.commandline.commands.many_nets import batch, cache, survey
-from prototrt.converter.commandline.commands.parameters import weights
-from prototrt.converter.commandline.commands.running import bench, calibrate, run, verify
-from prototrt.converter.commandline.commands.showing import doctor, dot, inspect, layers, selftest
 from prototrt.converter.commandline.crashes import survive
-from prototrt.converter.commandline.frame import HELP, Commands
-from prototrt.converter.commandline.imagemagick import message_for_images
+from prototrt.converter.commandline.frame import HELP, CommandsOnDemand
 from prototrt.converter.commandline.options.common import common_options
-from prototrt.converter.commandline.printing import show_lines
 
-COMMANDS = (
-    batch,
-    bench,
-    cache,
-    calibrate,
-    convert,
-    deepstream,
-    deploy,
-    doctor,
-    dot,
-    inspect,
-    layers,
-    new_rule,
-    run,
-    selftest,
-    survey,
-    triton,
-    upgrade,
-    verify,
-    weights,
-)
+COMMANDS = {
+    "batch": ("many_nets", "Convert all models listed in MODELS.yaml."),
+    "bench": ("running", "Time an engine on a GPU, or a net on the CPU."),
+    "cache": ("many_nets", "The conversions that `batch --cache` keeps."),
+    "calibrate": ("running", "Measure the scales that int8 needs, on data."),
+    "convert": ("converting", "Build an engine, or write an ONNX model."),
+    "deepstream": ("converting", "Write a folder for DeepStream's Gst-nvinfer."),
+    "deploy": ("converting", "Cut a training net down to its deploy net."),
+    "doctor": ("showing", "Report what is installed here, and what is missing."),
+    "dot": ("showing", "Draw a net, or the graph made from it."),
+    "inspect": ("showing", "Show layers, shapes, parameters and multiply-adds."),
+    "layers": ("showing", "List the supported layer types and what each becomes."),
+    "new-rule": ("converting", "Begin a rule for a layer that has none."),
+    "run": ("running", "Run a net or an ONNX model on the CPU, or an engine on a GPU."),
+    "selftest": ("showing", "Try on this machine what prototrt does, and report what works."),
+    "survey": ("many_nets", "Report which nets convert, and what stops the others."),
+    "triton": ("converting", "Write a model repository for Triton."),
+    "upgrade": ("converting", "Write an old net and its weights in Caffe's current form."),
+    "verify": ("running", "Compute a net in several ways, and compare them."),
+    "weights": ("parameters", "List, read and write single matrices of weights, gate by gate."),
+}
+"""By name: the module of ``converter/commandline/commands/``, and what the command does."""
 
 
-@click.group(cls=Commands, commands=COMMANDS, context_settings=HELP)
+@click.group(cls=CommandsOnDemand, places=COMMANDS, context_settings=HELP)
 @common_options
 def main() -> None:
     """Convert Caffe models, above all recurrent ones, to TensorRT engines."""
@@ -60,7 +47,10 @@ def prototrt_main() -> None:
 
 def convert_main() -> None:
     """``convert``, installed as a separate command, which hides ImageMagick's command of this name."""
+    from prototrt.converter.commandline.imagemagick import message_for_images
+    from prototrt.converter.commandline.printing import show_lines
+
     if message := message_for_images(sys.argv[1:]):
         show_lines(message, err=True)
         sys.exit(2)
-    survive(lambda: convert(prog_name="convert"))
+    survive(lambda: main.commands["convert"](prog_name="convert"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from prototrt.cli import COMMANDS
+from prototrt.cli import main
 from prototrt.converter.commandline.commands.converting import convert
 from prototrt.converter.commandline.options.sections import SECTIONS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
@@ -55,7 +55,7 @@ def test_help_shows_every_option_once_under_its_heading() -> None:
 
 
 def test_headings_name_options_that_exist() -> None:
-    known = {parameter.name for command in COMMANDS for parameter in command.params}
+    known = {parameter.name for command in main.commands.values() for parameter in command.params}
     named = [name for names in SECTIONS.values() for name in names]
     assert set(named) <= known
     assert len(set(named)) == len(named)

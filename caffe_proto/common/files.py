@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import os
@@ -199,6 +198,8 @@ def _fix_of_missing(file: str) -> str:
 
 def sha256_of_stream(stream: BinaryIO) -> str:
     """The digest of the rest of the file, in hexadecimal."""
+    import hashlib  # it loads OpenSSL
+
     digest = hashlib.sha256()
     while block := stream.read(1 << 20):
         digest.update(block)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from prototrt.caffe_proto.common.visible import visible, visible_line
 
@@ -24,6 +23,8 @@ def table(
 
 
 def preformatted(text: str) -> str:
+    from html import escape
+
     return f"<pre>{escape(visible(text))}</pre>"
 
 
@@ -35,4 +36,6 @@ def _cell(cell: object) -> str:
 
 
 def _text(text: str) -> str:
+    from html import escape  # its table of names is large
+
     return escape(visible_line(text))

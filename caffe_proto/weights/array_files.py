@@ -14,8 +14,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError, WeightsError
 from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.weights import Array, FromFile, StoredBlob, checked_count, sha256_of
-from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
-from prototrt.caffe_proto.weights.npz import announced
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, announced
 
 Index = dict[str, dict[int, StoredBlob]]
 

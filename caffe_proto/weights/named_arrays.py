@@ -13,8 +13,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular
 from prototrt.caffe_proto.weights import Array
-from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
-from prototrt.caffe_proto.weights.npz import Announced, announced_arrays
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_arrays
 
 _NPY = b"\x93NUMPY"
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
+import tokenize
 import zipfile
+import zlib
 from math import prod
 from typing import IO, Any, NamedTuple
 
@@ -11,6 +14,23 @@ import numpy as np
 
 # Of the others, zipfile unpacks some kilobytes to any number of gigabytes at once.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+SIGNS_OF_DAMAGE = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""The exceptions of zipfile, NumPy and h5py for damaged files."""
 _LARGEST_HEADER = 1 << 16
 """Bytes. NumPy writes less than 200, and reads whatever length a header states."""
 

@@ -11,12 +11,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.files import Identity, changed, identity_of
 from prototrt.converter import black_box
-from prototrt.converter.commandline.failures import Failure, failure_of
 from prototrt.converter.processes import end_with
-from prototrt.converter.writing.publication import tidy
+
+if TYPE_CHECKING:
+    from prototrt.converter.commandline.failures import Failure
 
 _EXIT_CODE = 4
 _CRASHES = {
@@ -76,6 +78,9 @@ def _awaited(child: int, passed_on: set[signal.Signals]) -> int:
 
 def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     """Tell what ended the command; the exit code."""
+    from prototrt.converter.commandline.failures import Failure, failure_of
+    from prototrt.converter.writing.publication import tidy
+
     if folder := black_box.read(black_box.FOLDER):
         tidy(folder)
     if ended_by.name not in _CRASHES:  # somebody asked for it

@@ -5,18 +5,21 @@ from __future__ import annotations
 import io
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.foreign_options import explained
+from prototrt.converter.commandline.one_thread import import_numpy_in_one_thread
 from prototrt.converter.commandline.options.common import Verbosity, refuse_files_read_and_written, verbosity
 from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
 from prototrt.converter.commandline.options.sections import write_sections
@@ -26,6 +29,8 @@ from prototrt.converter.commandline.stopping import Stopped, was_interrupted
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
 
+_CONVERTS = frozenset({"convert", "deepstream", "deploy", "inspect", "new-rule", "triton", "upgrade"})
+"""Commands that need NumPy, and do not compute nets."""
 EXIT_CODES = """\b
 Exit codes:
   0    done
@@ -89,6 +94,8 @@ class Guarded(_Program):
             if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal lacks become as \u2603
                 sys.stdout.reconfigure(errors="backslashreplace")
             refuse_files_read_and_written(ctx)
+            if self.name in _CONVERTS and not ctx.params.get("verify"):
+                import_numpy_in_one_thread()
             with _logging(verbosity()), waiting(visible_line(ctx.command_path)), silent():
                 result = super().invoke(ctx)
             if was_interrupted():  # and a library has swallowed it
@@ -129,6 +136,44 @@ class Commands(_Program, click.Group):
             problem = f"'{visible_line(args[0])}' is a file, expected a command"
             fix = f"{step} shows what it is and what to do with it"
             raise click.UsageError(f"{problem}\n  fix: {fix}", ctx) from None
+
+
+class _OnDemand(Mapping[str, click.Command]):
+    """Commands by name, each imported when it is asked for."""
+
+    def __init__(self, places: Mapping[str, tuple[str, str]]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, summary = self._places[name]
+        home = import_module(f"prototrt.converter.commandline.commands.{module}")
+        command: click.Command = getattr(home, name.replace("-", "_"))
+        command.short_help = summary
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class CommandsOnDemand(Commands):
+    """Commands that are imported when they run: ``places`` has their modules, and the summaries that help shows."""
+
+    def __init__(self, *arguments: Any, places: Mapping[str, tuple[str, str]], **attributes: Any) -> None:
+        commands: Any = _OnDemand(places)  # click only reads them
+        super().__init__(*arguments, commands=commands, **attributes)
+        self._summaries = {name: summary for name, (_, summary) in places.items()}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in self._summaries if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=self._summaries[name]) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def _explain(error: Exception, as_json: bool) -> int:

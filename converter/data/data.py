@@ -13,8 +13,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.common.files import errors_for_user, open_regular
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
-from prototrt.caffe_proto.weights.npz import Announced, announced_by, refuse_contradiction
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_by, refuse_contradiction
 from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.data.loaders import loader_of
 from prototrt.converter.signatures.arrays import host_array

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, NetError, Unread
 from prototrt.caffe_proto.common.files import LARGEST_IMAGE, refuse_size
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.weights.damage import SIGNS_OF_DAMAGE
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE
 from prototrt.converter.options import ChannelOrder
 from prototrt.converter.signatures.feeds import Feeds
 from prototrt.converter.signatures.signature import Signature

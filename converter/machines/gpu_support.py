@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -126,6 +125,7 @@ def _cuda_of(backend: BackendName) -> int | None:
 
 
 def _is_installed(package: str) -> bool:
+
     try:
         metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +46,8 @@ class _Bar:
     """One line of a notebook's output, which is written over."""
 
     def __init__(self, what: str) -> None:
+        import importlib
+
         shown: Any = importlib.import_module("IPython.display")
         self._html: Callable[[str], Any] = shown.HTML
         self._what = what
@@ -58,6 +58,8 @@ class _Bar:
         self._handle.update(self._line(done, parts))
 
     def _line(self, done: int, parts: int | None) -> Any:
+        import html
+
         value = "" if parts is None else f' value="{done}" max="{max(parts, 1)}"'
         count = "" if parts is None else f" {done}/{parts}"
         return self._html(f"<progress{value}></progress>{count} {html.escape(self._what)}")

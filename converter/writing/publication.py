@@ -11,7 +11,6 @@ import errno
 import logging
 import os
 import re
-import secrets
 import shutil
 import stat
 import sys
@@ -133,7 +132,7 @@ class _Stage:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._place = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+        self._place = folder / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
         self._lock = ExitStack()
         self.new = self._place / _NEW
         black_box.note(black_box.FOLDER, str(folder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -81,6 +80,8 @@ def _named_blobs(model: Model, outputs: Sequence[str]) -> list[str]:
     blobs = {asked: model.blobs.get(asked, asked) for asked in outputs}
     for asked, name in blobs.items():
         if name not in written:
+            import difflib
+
             close = difflib.get_close_matches(asked, {*model.blobs, *written}, 5) or sorted(model.blobs)
             raise NetError(
                 f'no layer writes the output "{asked}"',

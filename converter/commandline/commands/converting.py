@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from prototrt.converter.steps import WrittenRule
 
 
-@click.command(cls=Guarded, short_help="Build an engine, or write an ONNX model.", context_settings=HELP)
+@click.command(cls=Guarded, context_settings=HELP)
 @model_options
 @rewrite_options
 @build_options
@@ -82,7 +82,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
     print_result(Conversion(converted), as_json, tell_summary)
 
 
-@click.command(cls=Guarded, short_help="Cut a training net down to its deploy net.")
+@click.command(cls=Guarded)
 @net_options
 @text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX)
 @common_options
@@ -105,7 +105,7 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
         tell(f"next     {joined(step)}")
 
 
-@click.command(cls=Guarded, short_help="Write an old net and its weights in Caffe's current form.")
+@click.command(cls=Guarded)
 @upgrade_options
 @json_option
 @common_options
@@ -149,7 +149,7 @@ def _net_and_weights(targets: tuple[str, ...]) -> tuple[str | None, str | None]:
     return next(iter(nets), None), next(iter(weights), None)
 
 
-@click.command("new-rule", cls=Guarded, short_help="Begin a rule for a layer that has none.")
+@click.command("new-rule", cls=Guarded)
 @rule_options
 @click.option("-o", "target", type=OutputFile(".py"), required=True, help="The file to write.")
 @json_option
@@ -180,7 +180,7 @@ def tell_rule(written: WrittenRule, model: str) -> None:
     tell(f"next     {step} {option} {joined(['-o', f'{Path(model).stem}.plan'])}")
 
 
-@click.command(cls=Guarded, short_help="Write a model repository for Triton.")
+@click.command(cls=Guarded)
 @model_options
 @rewrite_options
 @triton_options
@@ -211,7 +211,7 @@ def triton(
     print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)
 
 
-@click.command(cls=Guarded, short_help="Write a folder for DeepStream's Gst-nvinfer.")
+@click.command(cls=Guarded)
 @model_options
 @rewrite_options
 @deepstream_options

@@ -77,7 +77,7 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
     print_result(pruned, as_json, tell_summary)
 
 
-@click.command(cls=Guarded, short_help="Report which nets convert, and what stops the others.")
+@click.command(cls=Guarded)
 @click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder())
 @click.option("-o", "target", type=OutputFile(".html", ".json"), help="Write the report, .html or .json.")
 @json_option

@@ -17,7 +17,7 @@ from prototrt.converter.options import NO_SUFFIX, PARAMETER_NAMES, ParameterName
 _ARRAYS = (".npz", ".safetensors", ".pt", ".pth")
 
 
-@click.group(cls=Commands, short_help="List, read and write single matrices of weights, gate by gate.")
+@click.group(cls=Commands)
 @common_options
 def weights() -> None:
     """The matrices and biases of a net: listed, read, and written into new weights.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
 
-@click.command(cls=Guarded, short_help="Run a net or an ONNX model on the CPU, or an engine on a GPU.")
+@click.command(cls=Guarded)
 @model_options
 @rewrite_options
 @call_options
@@ -85,7 +85,7 @@ def run(
     print_result(Calls(asked.target, results), as_json, tell_summary)
 
 
-@click.command(cls=Guarded, short_help="Time an engine on a GPU, or a net on the CPU.")
+@click.command(cls=Guarded)
 @model_options
 @rewrite_options
 @click.option(
@@ -130,7 +130,7 @@ def bench(
     print_result(result, as_json, print_benchmark)
 
 
-@click.command(cls=Guarded, short_help="Compute a net in several ways, and compare them.")
+@click.command(cls=Guarded)
 @model_options
 @rewrite_options
 @verify_options
@@ -162,7 +162,7 @@ def verify(
     verification.refuse()
 
 
-@click.command(cls=Guarded, short_help="Measure the scales that int8 needs, on data.")
+@click.command(cls=Guarded)
 @model_options
 @calibrate_options
 @preprocess_option

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
 
 
-@click.command(cls=Guarded, short_help="Show layers, shapes, parameters and multiply-adds.")
+@click.command(cls=Guarded)
 @drawing_options
 @rewrite_options
 @inspection_stage_options
@@ -93,7 +93,7 @@ def inspect(
         print_result(Glance(with_checked_signature(result) if is_signed else result), as_json, print_glance)
 
 
-@click.command(cls=Guarded, short_help="Draw a net, or the graph made from it.")
+@click.command(cls=Guarded)
 @drawing_options
 @rewrite_options
 @text_target_option()
@@ -160,7 +160,7 @@ def layers(markdown: bool, as_json: bool) -> None:
         print_support(supported_layers())
 
 
-@click.command(cls=Guarded, short_help="Report what is installed here, and what is missing.")
+@click.command(cls=Guarded)
 @json_option
 @common_options
 def doctor(as_json: bool) -> None:
@@ -171,7 +171,7 @@ def doctor(as_json: bool) -> None:
     print_result(diagnose(), as_json, print_diagnosis)
 
 
-@click.command(cls=Guarded, short_help="Try on this machine what prototrt does, and report what works.")
+@click.command(cls=Guarded)
 @selftest_options
 @json_option
 @common_options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -97,6 +96,8 @@ def _expected(kind: type[Op]) -> str:
 
 
 def _offered(name: str) -> str:
+    import difflib
+
     kinds = {_squashed(kind): kind for kind in (*_KINDS, "ReLU6")}
     close = [kinds[match] for match in difflib.get_close_matches(_squashed(name), kinds)]
     names = close or sorted(kinds.values())

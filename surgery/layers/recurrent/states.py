@@ -9,7 +9,6 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.weights.named_arrays import shape_in
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, OpenSize, Shape, Value
 from prototrt.surgery.ops import ADD
@@ -82,6 +81,8 @@ class LayerStates:
                 because=Worded("{} with arrays takes every state from them", Option("state")),
                 fix=f"add an array of shape {shape} under this name",
             )
+        from prototrt.caffe_proto.weights.named_arrays import shape_in  # few nets have states in files
+
         dims = shape_in(arrays, name)
         stored_shape = (1, *dims) if shape[0] == 1 and len(dims) == len(shape) - 1 else dims
         for_all = (shape[0], 1, *shape[2:])
