@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -53,13 +54,20 @@ def test_commands_options_choices_and_files_are_completed() -> None:
     assert line.startswith("plain,layers\tList the supported layer types")
 
 
+def names_below(command: click.Command) -> list[list[str]]:
+    """The names of a group's commands."""
+    return [[name] for name in command.commands] if isinstance(command, click.Group) else []
+
+
 def test_man_pages(tmp_path: Path) -> None:
     pytest.importorskip("click_man", reason="needs click-man")
     # In a process of its own: click-man changes the commands that it reads.
     run_python(ROOT / "docs" / "make_man.py", tmp_path)
     pages = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    commands = {f"prototrt-{name}.1" for name in main.commands}
-    assert {"prototrt.1", "prototrt-cache-prune.1", *commands} == set(pages)
+    names = [
+        [name, *below] for name, command in main.commands.items() for below in ([], *names_below(command))
+    ]
+    assert {"prototrt.1", *(f"prototrt-{'-'.join(words)}.1" for words in names)} == set(pages)
     for page in pages.values():
         for line in EXIT_CODES.splitlines()[2:]:
             assert line.split(maxsplit=1)[1] in page

@@ -125,6 +125,7 @@ def _cuda_of(backend: BackendName) -> int | None:
 
 
 def _is_installed(package: str) -> bool:
+    from importlib import metadata  # of which few commands ask
 
     try:
         metadata.version(package)
