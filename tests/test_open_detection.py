@@ -221,9 +221,9 @@ def test_five_sizes(name: str, on: Way) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", ["det_corner_default", "det_eta", "refinedet_cascade", "yolov3_output"])
-def test_boxes_one_by_one(name: str, on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for lists of many boxes, whose pairs do not fit into memory."""
-    monkeypatch.setattr(suppression, "MOST_PAIRS", 0)
+def test_boxes_in_blocks(name: str, on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for lists of many boxes."""
+    monkeypatch.setattr(suppression, "MOST_IN_GROUPS", 0)
     check(name, opened(name), on)
 
 

@@ -134,13 +134,14 @@ class Statements:
             for inner, outer in zip(inside.invariants, outside.invariants, strict=True)
         }
         states = self._begin(inside.states, results.states, outside.states)
-        self.add("while True:")
+        self.add("while True:" if op.rounds is None else f"for _ in range({op.rounds}):")
         with _Indented(self):
             self.write(op.body.nodes)
-            again = self.text(results.another_round)
+            again = results.another_round and self.text(results.another_round)
             self._end(states, results.states)
-            self.add(f"if not {again}:")
-            self.add("    break")
+            if again:
+                self.add(f"if not {again}:")
+                self.add("    break")
         self.texts |= dict(zip(node.outputs, states, strict=True))
 
     def finish(self, results: Sequence[str]) -> None:

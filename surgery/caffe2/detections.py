@@ -16,7 +16,8 @@ from prototrt.surgery.caffe2.boxes import cut_to_image, last_pixel, moved, overl
 from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
 from prototrt.surgery.ir import DType, Value, computable, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.overlaps import Boxes
+from prototrt.surgery.layers.detection.lists import KeptBoxes, gathered, picked
+from prototrt.surgery.layers.detection.overlaps import Boxes, Decay, Suppression
 from prototrt.surgery.layers.detection.rows import (
     beside,
     best_of_images,
@@ -25,14 +26,7 @@ from prototrt.surgery.layers.detection.rows import (
     counted_tops,
     is_counted,
 )
-from prototrt.surgery.layers.detection.suppression import (
-    Decay,
-    KeptBoxes,
-    Suppression,
-    gathered,
-    picked,
-    suppressed,
-)
+from prototrt.surgery.layers.detection.suppression import suppressed
 
 
 @operator_rule("BBoxTransform")

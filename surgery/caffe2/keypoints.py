@@ -11,8 +11,8 @@ from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
 from prototrt.surgery.ir import DType, Value, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.detection.lists import picked, top
 from prototrt.surgery.layers.detection.rows import counted_rows
-from prototrt.surgery.layers.detection.suppression import picked, top
 from prototrt.surgery.ops import Softmax
 
 _FLAT = 1e-4

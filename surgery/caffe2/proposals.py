@@ -19,18 +19,11 @@ from prototrt.surgery.caffe2.boxes import (
 from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
 from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.overlaps import Boxes
+from prototrt.surgery.layers.detection.lists import LOWEST, gathered, lengthened, picked, top
+from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.layers.detection.proposals import best_of_lists
 from prototrt.surgery.layers.detection.rows import counted_tops
-from prototrt.surgery.layers.detection.suppression import (
-    LOWEST,
-    Suppression,
-    gathered,
-    lengthened,
-    picked,
-    suppressed,
-    top,
-)
+from prototrt.surgery.layers.detection.suppression import suppressed
 
 
 @operator_rule("GenerateProposals", "GenerateProposalsCPP")

@@ -17,6 +17,7 @@ from prototrt.surgery.caffe2.boxes import last_pixel
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.ir import DType, Value, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.detection.lists import LOWEST, top
 from prototrt.surgery.layers.detection.rows import (
     DetectionRows,
     chosen_rows,
@@ -24,7 +25,6 @@ from prototrt.surgery.layers.detection.rows import (
     counted_top,
     is_counted,
 )
-from prototrt.surgery.layers.detection.suppression import LOWEST, top
 
 _MOST_LEVELS = 16
 

@@ -31,27 +31,32 @@ class RoundOutputs(Generic[Item]):
     """The outputs of the body of a While, by role.
 
     ``states``: the states after a round, with the shapes and types of those before it.
-    ``another_round``: whether another round is needed, a bool without axes.
+    ``another_round``: whether another round is needed, a bool without axes; None where their number is fixed.
     """
 
     states: tuple[Item, ...]
-    another_round: Item
+    another_round: Item | None
 
 
 @dataclass(frozen=True, slots=True)
 class While(Repeating):
     """Runs ``body`` once, then repeats it while another round is needed. Its outputs are the states after the last.
 
-    ``named_inputs`` and ``round_outputs`` sort operands by role: see ``WhileInputs`` and ``RoundOutputs``.
+    ``named_inputs`` and ``round_outputs`` sort operands by role: see ``WhileInputs`` and ``RoundOutputs``. With
+    ``rounds`` it runs so often, and its body has no condition: then CUDA graphs can hold it.
     """
+
+    rounds: int | None = None
 
     def named_inputs(self, items: Sequence[Item]) -> WhileInputs[Item]:
         """The items for the inputs of the While, by role."""
-        count = len(self.body.outputs) - 1
+        count = len(self.body.outputs) - (self.rounds is None)
         return WhileInputs(tuple(items[:count]), tuple(items[count:]))
 
     def round_outputs(self, items: Sequence[Item]) -> RoundOutputs[Item]:
         """The items for the outputs of the body, by role."""
+        if self.rounds is not None:
+            return RoundOutputs(tuple(items), None)
         *states, another_round = items
         return RoundOutputs(tuple(states), another_round)
 
@@ -69,13 +74,16 @@ class While(Repeating):
         for before, end in zip(self.named_inputs(self.body.inputs).states, results.states, strict=True):
             if (before.dtype, before.shape) != (end.dtype, end.shape):
                 yield f"a round makes the state {end} of {before}"
-        if (results.another_round.dtype, results.another_round.shape) != (DType.BOOL, ()):
-            yield f"{results.another_round} says whether another round is needed, expected bool[]"
+        another = results.another_round
+        if another is not None and (another.dtype, another.shape) != (DType.BOOL, ()):
+            yield f"{another} says whether another round is needed, expected bool[]"
 
     def evaluate(self, *inputs: Array) -> list[Array]:
         values = self.named_inputs(inputs)
+        number = 0
         while True:
+            number += 1
             results = self.round_outputs(self.body.evaluate(*values))
-            if not results.another_round:
+            if not results.another_round if self.rounds is None else number == self.rounds:
                 return [*results.states]
             values = WhileInputs(results.states, values.invariants)

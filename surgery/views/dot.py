@@ -185,7 +185,8 @@ def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str])
 def _draw_while(page: Drawing, node: Node, loop: While, sources: dict[Value, str]) -> None:
     inputs = loop.named_inputs(loop.body.inputs)
     roles = ["state"] * len(inputs.states) + ["every round"] * len(inputs.invariants)
-    _draw_loop(page, node, loop.body, "While another round is needed", roles, sources)
+    title = "While another round is needed" if loop.rounds is None else f"While, {loop.rounds} rounds"
+    _draw_loop(page, node, loop.body, title, roles, sources)
 
 
 def _draw_loop(

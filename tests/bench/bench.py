@@ -24,6 +24,7 @@ from prototrt.tests.bench.many_layers import NETS
 from prototrt.tests.bench.measuring import measured, table
 from prototrt.tests.bench.networks import caffemodel, prototxt
 from prototrt.tests.bench.recurrent import VARIANTS
+from prototrt.tests.bench.suppression import DETECTORS
 from prototrt.tests.bench.tape import record
 
 NETWORKS = ("vgg16", "resnet50", "googlenet", "crnn", "lrcn", "alexnet")
@@ -278,6 +279,15 @@ def operators(nets: Sequence[str], runs: int) -> Section:
     return Section(title, table(("", "CPU ms", "wall ms", "ratio"), rows), found, targets)
 
 
+def detectors(names: Sequence[str]) -> Section:
+    """Kernels and bytes of suppression. A plan is the same each time: one run is enough."""
+    found = {name: measured("suppression", name) for name in names}
+    rows = [(name, one["kernels"], one["bytes"] / 1e6) for name, one in found.items()]
+    targets = [Target(f"{name}: MB of the plan", one["bytes"] / 1e6, 5) for name, one in found.items()]
+    title = "Suppression in plans of TensorRT for RTX; kernels of a loop's body count once"
+    return Section(title, table(("", "kernels", "plan MB"), rows), found, targets)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small nets, one run of each")
@@ -298,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         batches(4 if options.quick else 40, runs),
         many_layers(320 if options.quick else 32_000, runs),
         operators(list(MODELS)[options.quick :], runs),
+        detectors(list(DETECTORS)[: 1 if options.quick else None]),
     ]
     for section in sections:
         print(section.text())

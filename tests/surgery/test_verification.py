@@ -260,15 +260,15 @@ ROUND = (node(ADD, (STATE, STATE), AFTER), node(Binary(BinaryKind.GREATER), (AFT
         (Graph("", (STATE,), (AFTER, AGAIN), ROUND[1:]), "again reads after before it is written"),
         (
             Graph("", (STATE,), (AFTER, ENOUGH), (*ROUND, node(TanH(), (AFTER,), ENOUGH))),
-            "end (While): enough: float32[] says whether another round is needed, expected bool[]",
+            "end (While[rounds=None]): enough: float32[] says whether another round is needed, expected bool[]",
         ),
         (
             Graph("", (STATE, H), (AFTER, AGAIN), ROUND),
-            "end (While): it reads 1 values, but its body has 2 inputs",
+            "end (While[rounds=None]): it reads 1 values, but its body has 2 inputs",
         ),
         (
             Graph("", (value("w", 3),), (value("w2", 3), AGAIN), ()),
-            "end (While): s_0: float32[] is w: float32[3] in the body",
+            "end (While[rounds=None]): s_0: float32[] is w: float32[3] in the body",
         ),
     ],
     ids=["scope", "truth value", "operands", "type"],

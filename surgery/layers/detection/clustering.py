@@ -16,15 +16,8 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.detection.lists import LOWEST, gathered, lengthened, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes
-from prototrt.surgery.layers.detection.suppression import (
-    LOWEST,
-    MOST_PAIRS,
-    gathered,
-    lengthened,
-    picked,
-    top,
-)
 from prototrt.surgery.ops import While
 
 _LEAST_NUMBERS, _USUAL = 7, (1, 50)
@@ -32,6 +25,8 @@ _LEAST_NUMBERS, _USUAL = 7, (1, 50)
 _FIX = "write it as '1248, 352, 16, 0.6, 3, 0.02, 22, 1': width, height, stride, three thresholds, height, classes"
 _TABLE = 1 << 14
 """Lengths in pixels whose tolerance is exactly that of OpenCV, which computes it in double."""
+MOST_PAIRS = 1 << 24
+"""Pairs of places whose overlaps are in memory at the same time: 64 MB of float32."""
 _MOST_COUNTED = math.isqrt(MOST_PAIRS) + 1
 """More than a cluster has boxes."""
 _DECIDES_BY_COUNT = 3

@@ -17,15 +17,10 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.joined_maps import joined_maps
-from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
+from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked
+from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
 from prototrt.surgery.layers.detection.rows import beside, best_of_images, chosen_rows, detections
-from prototrt.surgery.layers.detection.suppression import (
-    LOWEST,
-    KeptBoxes,
-    Suppression,
-    picked,
-    suppressed,
-)
+from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.options import NmsForm
 

@@ -27,9 +27,15 @@ from prototrt.surgery.ir import (
     range_of,
 )
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.overlaps import Boxes, of_corner_and_sides, of_pixel_corners_in
+from prototrt.surgery.layers.detection.lists import picked
+from prototrt.surgery.layers.detection.overlaps import (
+    Boxes,
+    Suppression,
+    of_corner_and_sides,
+    of_pixel_corners_in,
+)
 from prototrt.surgery.layers.detection.rows import DetectionRows, counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import Suppression, picked, suppressed
+from prototrt.surgery.layers.detection.suppression import suppressed
 
 _COORDINATES = 4
 _WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)

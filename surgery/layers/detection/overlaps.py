@@ -1,4 +1,4 @@
-"""The overlap of two boxes. Each fork has its own formula, which is followed bit by bit."""
+"""The overlap of two boxes, and which overlaps suppress. Each fork has its own formula, followed bit by bit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.ir import Array, DType
+from prototrt.surgery.layers.detection.lists import LOWEST
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Replaces an area of 0 as a divisor: the dividend is then also 0."""
 
 _ALWAYS = 2.0
 """More than any threshold."""
+
+_NEVER = -1.0
+"""Less than any overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +158,73 @@ def _common(x1: Expression, side1: Expression, x2: Expression, side2: Expression
     """The length of the intersection of two stretches, each with a middle and a length."""
     half1, half2 = side1 / 2, side2 / 2
     return (x1 + half1).at_most(x2 + half2) - (x1 - half1).at_least(x2 - half2)
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """Soft suppression: a box that is kept lowers the scores of the others; below ``least`` they are dropped.
+
+    A score is multiplied by ``1 - overlap`` where that is above the threshold, or with ``sigma`` by
+    ``exp(-overlap^2 / sigma)``.
+    """
+
+    least: float
+    sigma: float | None = None
+
+    def lowered(self, scores: Expression, overlap: Expression, threshold: float) -> Expression:
+        if self.sigma is None:
+            weight = (overlap > threshold).chosen(1 - overlap, 1)
+        else:
+            weight = (overlap * overlap * (-1 / self.sigma)).exp()
+        lowered = scores * weight
+        return ((scores > LOWEST) & (lowered >= self.least)).chosen(lowered, LOWEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """Candidates by falling score: each is kept unless it overlaps a kept one by more than ``threshold``.
+
+    ``drops_equal``: an overlap of exactly the threshold also suppresses. ``eta`` below 1 multiplies the
+    threshold after each box that is kept, as long as it is above 0.5. ``first_of_equals``: of equal
+    scores the one with the smaller index comes first, else the one with the larger. ``is_native``: a layer
+    of the backend does it, which the caller knows to decide in the same way. With ``decay`` overlaps lower
+    scores, and the scores of boxes that are kept are the lowered ones.
+    """
+
+    threshold: float
+    overlap: Overlap
+    drops_equal: bool = False
+    eta: float = 1.0
+    first_of_equals: bool = True
+    is_native: bool = False
+    decay: Decay | None = None
+
+    def suppresses(self, overlap: Expression, threshold: Expression | float) -> Expression:
+        return overlap >= threshold if self.drops_equal else overlap > threshold
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether the threshold depends on how many boxes were kept."""
+        return self.eta < 1
+
+    def reach(self, overlap: Expression) -> Expression:
+        """What ``is_reached`` decides by: the overlap, or 1 where it suppresses, if the threshold never shrinks."""
+        if self.shrinks:
+            return (overlap > _NEVER).chosen(overlap, _NEVER)  # NaN suppresses nothing
+        return self.suppresses(overlap, self.threshold).cast(DType.FLOAT32)
+
+    def is_reached(self, reach: Expression, threshold: Expression | float) -> Expression:
+        """Whether a box is suppressed whose largest reach from a kept box is this."""
+        return self.suppresses(reach, threshold) if self.shrinks else reach > 0
+
+    def shrunk(self, threshold: Expression, is_kept: Expression) -> Expression:
+        """The threshold after one more box, if it is kept."""
+        return (is_kept & (threshold > 0.5)).chosen(threshold * self.eta, threshold)
+
+    def thresholds(self, count: int) -> Array:
+        """The threshold after 0 to ``count`` - 1 boxes were kept."""
+        thresholds = [np.float32(self.threshold)]
+        while len(thresholds) < count:
+            is_large = self.shrinks and thresholds[-1] > 0.5
+            thresholds.append(thresholds[-1] * np.float32(self.eta) if is_large else thresholds[-1])
+        return np.array(thresholds, np.float32)

@@ -15,10 +15,13 @@ from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.layers.bottoms import overlap_threshold
 from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn
-from prototrt.surgery.layers.detection.overlaps import of_pixel_corners, of_pixel_corners_that_meet
+from prototrt.surgery.layers.detection.overlaps import (
+    Suppression,
+    of_pixel_corners,
+    of_pixel_corners_that_meet,
+)
 from prototrt.surgery.layers.detection.proposals import Proposing, best_boxes, numbers_of, one_image, proposed
 from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual
-from prototrt.surgery.layers.detection.suppression import Suppression
 from prototrt.surgery.layers.detection.temporal import temporal_proposals
 from prototrt.surgery.settings import Settings
 

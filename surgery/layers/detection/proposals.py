@@ -11,16 +11,10 @@ from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit
-from prototrt.surgery.layers.detection.overlaps import Boxes
+from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked, top
+from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import (
-    LOWEST,
-    KeptBoxes,
-    Suppression,
-    picked,
-    suppressed,
-    top,
-)
+from prototrt.surgery.layers.detection.suppression import suppressed
 
 _EVERY = int(np.iinfo(np.int32).max)
 

@@ -12,15 +12,8 @@ from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.ir import AtMost, DType, OpenSize, Size, Value, computable, fixed, open_count, range_of
+from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, gathered, lengthened, numbers, top
 from prototrt.surgery.layers.detection.overlaps import Boxes
-from prototrt.surgery.layers.detection.suppression import (
-    LOWEST,
-    KeptBoxes,
-    gathered,
-    lengthened,
-    numbers,
-    top,
-)
 from prototrt.surgery.ops import TopK
 
 _MOST_PLACES = 1 << 24

@@ -12,10 +12,11 @@ from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import python_parameters
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.overlaps import Boxes, of_pixel_corners
+from prototrt.surgery.layers.detection.lists import LOWEST, picked
+from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_pixel_corners
 from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual
 from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import LOWEST, Suppression, picked, suppressed
+from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Concat
 
 _BASE = 8

@@ -15,9 +15,10 @@ from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.overlaps import Boxes, of_centres
+from prototrt.surgery.layers.detection.lists import gathered, top
+from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_centres
 from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
-from prototrt.surgery.layers.detection.suppression import Suppression, gathered, suppressed, top
+from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Softmax
 
 MOST_DETECTIONS = 1000

@@ -13,7 +13,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, l
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import Array, DType, Value, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
-from prototrt.surgery.layers.detection.suppression import numbers, top
+from prototrt.surgery.layers.detection.lists import numbers, top
 from prototrt.surgery.layers.resampling import refuse_length, resampled
 
 

@@ -14,23 +14,39 @@ import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Array, Graph
-from prototrt.surgery.layers.detection import suppression
-from prototrt.surgery.layers.detection.overlaps import Boxes, of_normalized_corners
-from prototrt.surgery.layers.detection.suppression import Suppression, suppressed
-from prototrt.tests.small_nets import WAYS, has_engine
+from prototrt.surgery.ir import Array, Graph, element_count, walk
+from prototrt.surgery.layers.detection.blocks import block_size
+from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
+from prototrt.surgery.layers.detection.suppression import suppressed
+from prototrt.surgery.ops import While
+from prototrt.tests.small_nets import WAYS, is_sound
 
 LISTS, BOXES = 3, 24
 LEAST_SCORE = 0.2
-HELD_AT_ONCE: dict[str, int] = {"all overlaps at once": 1 << 24, "one box after the other": 0}
+WAYS_TO_DECIDE: dict[str, dict[str, int]] = {
+    "groups": {"suppression.MOST_IN_GROUPS": 512},
+    "one block": {"suppression.MOST_IN_GROUPS": 0},
+    "small blocks": {
+        "suppression.MOST_IN_GROUPS": 0,
+        "blocks.LARGEST_BLOCK": 7,
+        "blocks.SMALLEST_BLOCK": 1,
+        "blocks.REPEATS": 2,
+    },
+}
+"""How boxes are decided, and the limits that make it so."""
 Keep: TypeAlias = Callable[[Array, Array], list[list[int]]]
 
 
-def graph_of(rule: Suppression, before: int, most: int) -> Graph:
-    """Scores and boxes of several lists; the indices of what is kept, and whether a place holds one."""
-    build = Builder({"index", "is_kept"})
+def patch_limits(patch: pytest.MonkeyPatch, way: str) -> None:
+    for limit, number in WAYS_TO_DECIDE[way].items():
+        patch.setattr(f"prototrt.surgery.layers.detection.{limit}", number)
+
+
+def graph_of(rule: Suppression, before: int, most: int, lists: int = LISTS, boxes: int = BOXES) -> Graph:
+    """Scores and boxes of several lists; the indices of what is kept, -1 where a place is free."""
+    build = Builder({"index"})
     scores, *parts = (
-        Expression(build, build.input(name, (LISTS, BOXES))) for name in ("scores", "x1", "y1", "x2", "y2")
+        Expression(build, build.input(name, (lists, boxes))) for name in ("scores", "x1", "y1", "x2", "y2")
     )
     kept = suppressed(scores, scores > LEAST_SCORE, Boxes(*parts), rule, before=before, most=most)
     places = kept.is_kept.chosen(kept.index, -1)
@@ -92,39 +108,103 @@ RULES = st.builds(
 )
 
 
-@pytest.mark.parametrize("held", HELD_AT_ONCE)
+@pytest.mark.parametrize("way", WAYS_TO_DECIDE)
 @given(
     rule=RULES,
     before=st.integers(1, BOXES + 2),
     most=st.integers(1, BOXES + 2),
     seed=st.integers(0, 1 << 30),
 )
-def test_keeps_what_the_fork_keeps(held: str, rule: Suppression, before: int, most: int, seed: int) -> None:
+def test_keeps_what_the_fork_keeps(way: str, rule: Suppression, before: int, most: int, seed: int) -> None:
     scores, boxes = drawn(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suppression, "MOST_PAIRS", HELD_AT_ONCE[held])
+        patch_limits(patch, way)
         graph = graph_of(rule, before, most)
     found = [row[:most] for row in kept_on("reference", graph, scores, boxes)]
     assert found == list(kept_by_the_fork(rule, before, most, scores, boxes))
 
 
-@pytest.mark.parametrize("way", WAYS[1:])
-@pytest.mark.parametrize("held", HELD_AT_ONCE)
+@pytest.mark.parametrize("on", WAYS[1:])
+@pytest.mark.parametrize("way", ["groups", "small blocks"])
 @pytest.mark.parametrize("eta", [1.0, 0.9])
-def test_all_ways_agree(monkeypatch: pytest.MonkeyPatch, eta: float, held: str, way: Way) -> None:
-    monkeypatch.setattr(suppression, "MOST_PAIRS", HELD_AT_ONCE[held])
+def test_all_backends_agree(monkeypatch: pytest.MonkeyPatch, eta: float, way: str, on: Way) -> None:
+    patch_limits(monkeypatch, way)
     rule = Suppression(0.6, of_normalized_corners, eta=eta)
     graph, (scores, boxes) = graph_of(rule, 20, 7), drawn(1)
     expected = list(kept_by_the_fork(rule, 20, 7, scores, boxes))
-    assert [row[:7] for row in kept_on(way, graph, scores, boxes)] == expected
+    assert [row[:7] for row in kept_on(on, graph, scores, boxes)] == expected
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("held", HELD_AT_ONCE)
+@pytest.mark.parametrize(("way", "capturable"), [("groups", b"1"), ("one block", b"0")])
 @pytest.mark.parametrize("eta", [1.0, 0.9])
-def test_builds(monkeypatch: pytest.MonkeyPatch, eta: float, held: str) -> None:
-    monkeypatch.setattr(suppression, "MOST_PAIRS", HELD_AT_ONCE[held])
-    assert has_engine(graph_of(Suppression(0.6, of_normalized_corners, eta=eta), 20, 7))
+def test_builds(monkeypatch: pytest.MonkeyPatch, eta: float, way: str, capturable: bytes) -> None:
+    """A plan of TensorRT for RTX says whether a CUDA graph can hold it."""
+    patch_limits(monkeypatch, way)
+    graph = graph_of(Suppression(0.6, of_normalized_corners, eta=eta), 20, 7)
+    plan = prototrt.build(graph, backend="rtx").plan
+    assert is_sound(plan)
+    assert b"stream_capturable=" + capturable in bytes(plan)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_DECIDE)
+@pytest.mark.parametrize(
+    ("threshold", "eta", "expected"),
+    [(0.6, 1.0, [*range(0, BOXES, 2)]), (0.7, 0.97, [0, *range(1, BOXES, 2)])],
+)
+def test_a_chain_is_decided_link_by_link(
+    monkeypatch: pytest.MonkeyPatch, threshold: float, eta: float, expected: list[int], way: str
+) -> None:
+    """Neighbours overlap by 2/3, the next ones by 3/7: the last decision depends on all. 0.7 shrinks to 0.659."""
+    patch_limits(monkeypatch, way)
+    places = np.arange(BOXES, dtype=np.float32)
+    row = np.stack([2 * places, 0 * places, 2 * places + 10, 0 * places + 1], -1)
+    scores, boxes = np.tile(1 - places / 99, (LISTS, 1)), np.tile(row, (LISTS, 1, 1))
+    rule = Suppression(threshold, of_normalized_corners, eta=eta)
+    found = kept_on("reference", graph_of(rule, BOXES, BOXES), scores.astype(np.float32), boxes)
+    assert found == [expected] * LISTS
+
+
+@pytest.mark.parametrize(
+    ("overlapping", "empty", "expected"), [(True, False, 1), (False, False, 7), (True, True, 0)]
+)
+@pytest.mark.parametrize("way", WAYS_TO_DECIDE)
+def test_equal_boxes_far_boxes_and_none(
+    monkeypatch: pytest.MonkeyPatch, way: str, overlapping: bool, empty: bool, expected: int
+) -> None:
+    patch_limits(monkeypatch, way)
+    corners = np.arange(BOXES, dtype=np.float32)[:, None] * (0 if overlapping else 3) + [0, 0, 1, 1]
+    scores = np.full((LISTS, BOXES), 0 if empty else 0.5, np.float32)
+    boxes = np.tile(corners.astype(np.float32), (LISTS, 1, 1))
+    found = kept_on("reference", graph_of(Suppression(0.5, of_normalized_corners), 20, 7), scores, boxes)
+    assert [row[:7] for row in found] == [[*range(expected)]] * LISTS
+
+
+def rounds(graph: Graph) -> int | None:
+    """The number of rounds, None where it depends on the boxes."""
+    (loop,) = (node.op for node in graph.nodes if isinstance(node.op, While))
+    return loop.rounds
+
+
+@pytest.mark.parametrize(("before", "expected"), [(16, 1), (400, 25), (512, 32), (513, None)])
+def test_few_boxes_take_a_fixed_number_of_rounds(before: int, expected: int | None) -> None:
+    assert rounds(graph_of(Suppression(0.5, of_normalized_corners), before, 100, 2, 600)) == expected
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.9])
+def test_memory_does_not_grow_with_the_square_of_the_boxes(eta: float) -> None:
+    """6000 boxes are 36 million pairs."""
+    graph = graph_of(Suppression(0.5, of_normalized_corners, eta=eta), 6000, 300, 1, 21546)
+    largest = max(element_count(value.shape) for node in walk(graph) for value in node.outputs)
+    assert largest <= 256 * 300
+
+
+@pytest.mark.parametrize(
+    ("lists", "most", "expected"),
+    [(1, 300, 256), (1, 2000, 256), (20, 100, 128), (80, 100, 64), (10_000, 300, 32), (1, 5, 256)],
+)
+def test_many_lists_have_small_blocks(lists: int, most: int, expected: int) -> None:
+    assert block_size(lists, 6000, most) == expected
 
 
 @pytest.mark.parametrize("way", WAYS)
