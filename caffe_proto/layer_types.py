@@ -104,7 +104,7 @@ _ROWS = (
     LayerType("Pooling3D", ("pooling3d_param", "pooling_param"), example=("NxCxLxHxW",)),
     LayerType("SpatialTransformer", ("st_param",), example=("NxCxHxW", "Nx6")),
     # Regions: the map, and a row per region.
-    LayerType("DeformablePSROIPooling", ("deformable_psroi_pooling_param",), example=(*_REGIONS, "RxKxPxP")),
+    LayerType("DeformablePSROIPooling", example=(*_REGIONS, "RxKxPxP")),
     LayerType("PSROIAlign", example=_REGIONS),
     LayerType("PSROIPooling", example=_REGIONS),
     LayerType("ROIPooling", example=_REGIONS),
