@@ -140,6 +140,12 @@ def test_a_plan_has_a_manifest_as_the_schema_says(folder: Path) -> None:
     assert validate((folder / "net.plan.json").read_text(), "manifest") == facts["manifest"]
 
 
+@pytest.mark.parametrize("arguments", [["-o", "net.py"], ["-o", "net.onnx", "--target", "jetson"]])
+def test_other_results_have_manifests_as_the_schema_says(arguments: list[str], folder: Path) -> None:
+    result = as_json("convert", "good.prototxt", "--random-weights", "1", *arguments)
+    assert {"torch", "trtexec"} & validate(result.stdout, "convert")["manifest"].keys()
+
+
 def test_a_file_that_is_no_net_has_a_result_of_its_own() -> None:
     facts = validate(as_json("inspect", WEIGHTS).stdout, "inspect-file")
     assert (facts["kind"], facts["layers"]) == ("caffemodel", 20)

@@ -88,8 +88,7 @@ class Statements:
     def _begin(self, before: Sequence[Value], after: Sequence[Value], initial: Sequence[Value]) -> list[str]:
         """PythonNames for states, which have their initial values."""
         names = [self.local(new if new.data is None else old) for old, new in zip(before, after, strict=True)]
-        if names:
-            self.add(f"{', '.join(names)} = {', '.join(map(self.text, initial))}")
+        self._assign(names, [self.text(value) for value in initial])
         self.texts |= dict(zip(before, names, strict=True))
         return names
 
@@ -97,8 +96,15 @@ class Statements:
         """Give states their values for the next round."""
         texts = [self.text(value) for value in after]
         changed = [(name, text) for name, text in zip(names, texts, strict=True) if name != text]
-        if changed:
-            self.add(f"{', '.join(name for name, _ in changed)} = {', '.join(text for _, text in changed)}")
+        self._assign([name for name, _ in changed], [text for _, text in changed])
+
+    def _assign(self, names: Sequence[str], texts: Sequence[str]) -> None:
+        """Give all of these names their values at once."""
+        if not names:
+            return
+        line = f"{', '.join(names)} = {', '.join(texts)}"
+        is_long = len(names) > 1 and len(self._indent + line) > LONGEST
+        self.add(f"{', '.join(names)} = ({', '.join(texts)})" if is_long else line)
 
     def _scan(self, node: Node, op: Scan) -> None:
         outside, inside = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)

@@ -101,7 +101,8 @@ def _one_by_one(
     (limit,), decisions = threshold, []
     for place in range(GROUP):
         kept = (candidates.slice(2, place) > 0) & ~rule.is_reached(reached.slice(2, place), limit)
-        reached = reached.at_least(kept.chosen(reach.slice(1, place), -1))
+        if place < GROUP - 1:
+            reached = reached.at_least(kept.chosen(reach.slice(1, place), -1))
         limit = rule.shrunk(limit, kept)
         decisions.append(kept.cast(DType.FLOAT32))
     return [concatenated(decisions, 2), limit]
