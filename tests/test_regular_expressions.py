@@ -25,7 +25,7 @@ SOURCES = sorted(
 )
 ENDS_AT_THE_FIRST_MISS = "caffe_proto/text/tokens.py _TOKEN"
 """It matches at each place, and what is no token ends the reading."""
-TEXT = "\n".join(path.read_text() for path in SOURCES)
+TEXTS = {path: path.read_text() for path in SOURCES}
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,37 @@ class Use:
 
 def uses() -> Iterator[Use]:
     """Each call in the source that names an expression; what is compiled, with each function that it is used by."""
-    for path in SOURCES:
-        place, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text())
+    users = users_of_names()
+    for path, text in TEXTS.items():
+        if "import re\n" not in text:
+            continue
+        place, tree = str(path.relative_to(ROOT)), ast.parse(text)
         names = dict(assigned(tree))
-        for call in ast.walk(tree):
-            if not isinstance(call, ast.Call) or ast.unparse(call.func) not in {
-                f"re.{name}" for name in METHODS
-            }:
-                continue
-            method = ast.unparse(call.func).removeprefix("re.")
+        for call, method in calls_of_re(tree):
             if method != "compile":
                 yield Use(f"{place} {ast.unparse(call.args[0])}", written(call, method), method)
             elif call in names:
                 pattern = vars(importlib.import_module(module_of(place)))[names[call]]
-                methods = {*re.findall(rf"\b{names[call]}\.(\w+)", TEXT)} & METHODS
-                for each in sorted(methods or {"search"}):
+                for each in sorted(users.get(names[call], {"search"})):
                     yield Use(f"{place} {names[call]}", pattern, each)
             else:
                 yield Use(f"{place} {ast.unparse(call.args[0])}", written(call, method), "search")
+
+
+def users_of_names() -> dict[str, set[str]]:
+    """By name: the methods of an expression that any module calls on it."""
+    users: dict[str, set[str]] = {}
+    for text in TEXTS.values():
+        for name, method in re.findall(rf"\b(\w+)\.({'|'.join(METHODS)})\b", text):
+            users.setdefault(name, set()).add(method)
+    return users
+
+
+def calls_of_re(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=method)) if method in METHODS:
+                yield node, method
 
 
 def assigned(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
