@@ -6,6 +6,7 @@ reports each such step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,10 +87,10 @@ class _Cut:
         return frozenset(blob for reader in readers for blob in reader.bottom)
 
     @cached_property
-    def _losses(self) -> int:
-        """The number of losses that become a prediction."""
-        answers = (facts_of(entry).answer for entry in self.roles.wiring.entries)
-        return sum(answer is not None for answer in answers) - len(self.roles.helped)
+    def _losses(self) -> Counter[str]:
+        """The losses that have a prediction, by name."""
+        entries = self.roles.wiring.entries
+        return Counter(entry.message.name for entry in entries if facts_of(entry).answer)
 
     def _is_kept(self, index: int) -> bool:
         return not self.roles.needed.isdisjoint(self.roles.wiring.names.tops[index])
@@ -183,9 +184,9 @@ class _Cut:
         )
 
     def _free_blob(self, entry: LayerEntry) -> str:
-        names = [other.message.name for other in self.roles.wiring.entries if facts_of(other).answer]
-        name = "prob" if self._losses == 1 else f"{entry.message.name}_prob"
-        if names.count(entry.message.name) > 1 and entry.message.top:
+        is_only = self._losses.total() - len(self.roles.helped) == 1
+        name = "prob" if is_only else f"{entry.message.name}_prob"
+        if self._losses[entry.message.name] > 1 and entry.message.top:
             name = f"{entry.message.top[0]}_prob"
         return name if name not in self.roles.wiring.names.blobs else f"{name}_{entry.line}"
 
