@@ -280,10 +280,15 @@ class _NetText:
             lines += [*_table("States", self.states, self._arguments)]
             lines += [*textwrap.wrap(_STATES, 88), ""]
         if any(len(value.shape) == 4 and value.shape[1] == 3 for value in self.inputs):
-            lines += [*textwrap.wrap(_IMAGES, 88), ""]
+            lines += [*textwrap.wrap(_PREPROCESSED if self._is_preprocessed else _IMAGES, 88), ""]
         for warning in graph.warnings:
             lines += [*textwrap.wrap(f"Note: {_plain(warning)}", 88), ""]
         return "\n".join(['"""' + lines[0], *lines[1:-1], '"""'])
+
+    @property
+    def _is_preprocessed(self) -> bool:
+        """Whether the net does what the transform_param of its inputs says: else an Input computes nothing."""
+        return any(node.origin.type == "Input" for node in self.graph.nodes)
 
 
 _STATES = (
@@ -293,6 +298,10 @@ _STATES = (
 _IMAGES = (
     "Preprocessing: as for Caffe. Caffe's nets mostly read images with channels in the order blue, green, red, from 0"
     " to 255, minus the mean of the training data; the transform_param of the training net says so."
+)
+_PREPROCESSED = (
+    "Preprocessing: the module subtracts the mean and scales, as the net's transform_param says. Images have channels"
+    " in the order of the training data, mostly blue, green, red."
 )
 _LOAD = '''def load(path: str | Path = WEIGHTS) -> NAME:
     """The net with its weights, ready to compute. Call ``train()`` on it to train."""

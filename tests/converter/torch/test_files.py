@@ -141,3 +141,19 @@ def test_without_pytorch_nothing_is_verified(tmp_path: Path, monkeypatch: pytest
     assert problem.startswith("a PyTorch module needs the package torch, which cannot be imported: ")
     assert fix == f"  fix: {pip_install('torch')}"
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("preprocess", "sentence"),
+    [(False, "as for Caffe. Caffe's nets"), (True, "the module subtracts the mean")],
+)
+def test_the_docstring_says_who_preprocesses(preprocess: bool, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(
+        'layer { name: "data" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 4 } }'
+        " transform_param { mean_value: 3 scale: 0.5 } }"
+        'layer { name: "tanh" type: "TanH" bottom: "x" top: "y" }'
+    )
+    graph = prototrt.rewrite(prototrt.load(path), preprocess=preprocess)
+    prototrt.export_torch(graph, tmp_path / "net.py")
+    assert f"Preprocessing: {sentence}" in (tmp_path / "net.py").read_text()
