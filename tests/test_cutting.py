@@ -101,7 +101,8 @@ def test_shapes_and_outputs_are_told_in_one_command(net: Callable[[list[str]], p
         'net.prototxt: the file states no shape for the inputs "x" (line 1), "z" (line 2)\n'
         '  fix: give the shapes: shapes={"x": (N, I), "z": (N, C, H, W)}\n'
         'net.prototxt:4: layer "o" (Odd): there is no rule for this layer type\n'
-        "  fix: write a rule for it, which `prototrt.new_rule(...)` begins\n"
+        "  fix: write a rule for it, which `prototrt.new_rule(...)` begins; or name your TensorRT plugin, as in "
+        'plugin={"Odd": "Odd:1"}\n'
         "2 problems\n"
         '  fix: convert the supported part: outputs=["a"] shapes={"x": (N, I), "z": (N, C, H, W)}'
     )

@@ -47,7 +47,8 @@ def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) 
         "  fix: go on without it with allow_unknown=True; "
         "the fields here are max, mean, min, sparse, std, type, value or variance_norm\n"
         'net.prototxt:6: layer "box" (FancyBox): there is no rule for this layer type\n'
-        "  fix: write a rule for it, which `prototrt.new_rule(...)` begins\n"
+        "  fix: write a rule for it, which `prototrt.new_rule(...)` begins; or name your TensorRT plugin, as in "
+        'plugin={"FancyBox": "FancyBox:1"}\n'
         'net.prototxt:7: layer "act" (ReLU): there is no field "relu_parm"\n'
         "  fix: write relu_param\n"
         "5 problems\n"

@@ -198,7 +198,7 @@ def _step(errors: Sequence[ConversionError]) -> str:
     """A rule, the removal of a field, or an option, if nothing else is wrong."""
     single, lacking = _single(errors), _lacking(errors)
     names = {error.lacking for error in single}
-    shared = set.intersection(*(options_in(error.fix) for error in single)) - {"outputs"}
+    shared = set.intersection(*(options_in(error.fix) for error in single)) - {"outputs", "plugin"}
     if len(names) == 1 and lacking and "overrides" not in shared:
         is_field = single[0].is_unknown_field
         return f"remove the field {lacking[0]}, or read it in a rule" if is_field else _rule_for(lacking[0])

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import (
     WeightsError,
     raise_all,
 )
-from prototrt.caffe_proto.common.wording import Command, Worded, listed
+from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.caffe_proto.forks import TYPES
 from prototrt.caffe_proto.layer_types import LAYER_TYPES
 from prototrt.caffe_proto.model import input_layer
@@ -74,7 +74,11 @@ class Caffe(Framework):
 
     def advice(self, layer: Layer) -> str | None:
         typed = [layer.origin.file, layer.name, "-o", "rules.py"]
-        return Worded("write a rule for it, which `{}` begins", Command("new-rule", typed=typed))
+        rule = Worded("write a rule for it, which `{}` begins", Command("new-rule", typed=typed))
+        if not layer.type.isidentifier() or layer.type == "Python":
+            return rule
+        plugin = Option("plugin", {layer.type: f"{layer.type}:1"})
+        return Worded("{}; or name your TensorRT plugin, as in {}", rule, plugin)
 
     def usual_outputs(
         self, model: Model, left_over: Sequence[str]

@@ -38,7 +38,8 @@ def test_a_type_of_a_fork(write: Callable[..., str]) -> None:
     assert refusal("layer { name: 'a' type: 'CosineFace' bottom: 'm' top: 'a' }", write) == (
         'net.prototxt:3: layer "a" (CosineFace): there is no rule for this layer type\n'
         "  because it is a layer of SphereFace, NormFace and AMSoftmax\n"
-        "  fix: write a rule for it, which `prototrt.new_rule(...)` begins;"
+        "  fix: write a rule for it, which `prototrt.new_rule(...)` begins; or name your TensorRT plugin, as in "
+        'plugin={"CosineFace": "CosineFace:1"};'
         ' or convert the part before it: outputs=["m"]'
     )
 
