@@ -11,9 +11,8 @@ export function contentOf(drawing, { first, end }) {
   const isHere = ({ place }) => place >= first && place < end;
   const ends = drawing.edges
     .map((edge) => ({ ...edge, from: standIn(drawing, edge.source), to: standIn(drawing, edge.target) }))
-    .filter(
-      ({ source, target, from, to }) => (isHere(source) || isHere(target)) && (from !== to || source === target),
-    );
+    .filter(({ source, target }) => isHere(source) || isHere(target))
+    .filter(({ source, target, from, to }) => from !== to || (source === target && from === source));
   const read = new Map();
   for (const { from, to } of ends) if (!isHere(from)) read.set(to, (read.get(to) ?? 0) + 1);
   const stubs = new Map();

@@ -20,7 +20,8 @@ export function button(text, act, attributes = {}) {
   return made;
 }
 
-export const grouped = (number) => number.toLocaleString("en");
+const ENGLISH = new Intl.NumberFormat("en");
+export const grouped = (number) => ENGLISH.format(number);
 
 export const bytes = (number) =>
   number < 1e3

@@ -11,9 +11,9 @@ export const layers = facts.layers.map((layer) => ({
 export const costs = layers.filter(({ cost }) => cost);
 
 /**
- * A drawing is a list of items: boxes that stand in no other. `place` is that of a box's item. A box is a node or a frame around others: `key` names it in
- * its drawing, `parts` are its lines by the number of their layer, `layers` are these layers, `frames` are the frames
- * that it stands in, the outermost first.
+ * A drawing is a list of items: boxes that stand in no other. `place` is that of a box's item. A box is a node or a
+ * frame around others: `key` names it in its drawing, `parts` are its lines by the number of their layer, `layers` are
+ * these layers, `work` is what they cost, `frames` are the frames that it stands in, the outermost first.
  */
 export const drawings = facts.drawings.map(({ title, items, edges }, index) => {
   const drawing = { index, title, stage: facts.stages[index], boxes: [], nodes: [], folded: new Set() };
@@ -32,6 +32,7 @@ export const drawings = facts.drawings.map(({ title, items, edges }, index) => {
       made.items = item.items.map((inner) => box(inner, [...frames, made], place));
       if (repeat) made.layers = [...new Set(made.items.flatMap(({ layers }) => layers))];
     } else drawing.nodes.push(made);
+    made.work = index ? 0 : made.layers.reduce((sum, { cost }) => sum + (cost?.multiply_adds ?? 0), 0);
     return made;
   };
   drawing.items = items.map((item, place) => box(item, [], place));
@@ -48,15 +49,17 @@ export const drawings = facts.drawings.map(({ title, items, edges }, index) => {
 export const standIn = (drawing, box) => box.frames.find((frame) => drawing.folded.has(frame)) ?? box;
 
 /** Show repeated blocks as boxes and frames, or only what is in them: columns then end between their layers. */
-export function dissolve(drawing, isDissolved) {
+export function dissolve(drawing, isAll) {
   drawing.whole ??= drawing.items;
   const inside = (box) => (box.repeat ? box.items.flatMap(inside) : [box]);
-  drawing.items = isDissolved ? drawing.whole.flatMap(inside) : drawing.whole;
+  drawing.items = isAll ? drawing.whole.flatMap(inside) : drawing.whole;
   drawing.items.forEach(function number(box, place) {
     box.place = place;
     box.items?.forEach((inner) => number(inner, place));
   });
 }
+
+export const isDissolved = ({ whole, items }) => whole !== undefined && whole !== items;
 
 /** How many nodes there are in a frame and in the frames in it. */
 export const nodeCount = (frame) =>

@@ -75,6 +75,15 @@ function distribution(blob, about) {
   return html("div", { class: "blob" }, head, histogram(blob), range);
 }
 
+/** What layers cost together, if that is known. */
+export function totalOf(all) {
+  const known = all.filter(({ cost }) => cost);
+  const sum = (name) => known.reduce((total, { cost }) => total + cost[name], 0);
+  return known.length
+    ? { multiply_adds: sum("multiply_adds"), per_step: null, weights: sum("weights"), tops: sum("tops") }
+    : undefined;
+}
+
 function costOf({ cost }) {
   if (!cost) return [];
   const share = total && cost.multiply_adds ? ` (${short((100 * cost.multiply_adds) / total)} % of the net)` : "";
@@ -168,6 +177,7 @@ export function panelOf(element, { goTo, closed }) {
     if (!own.length && !isNode) parts.push(html("p", { class: "soft" }, "An output of the net."));
     if (box.repeat)
       parts.push(
+        ...costOf({ cost: totalOf(own) }),
         section(
           box.blocks > 1 ? "Blocks" : "Boxes",
           html(

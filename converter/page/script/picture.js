@@ -1,9 +1,6 @@
 // A column that has been laid out, as SVG.
 import { svg } from "./elements.js";
-import { costs } from "./facts.js";
 import { LABEL_LINE } from "./boxes.js";
-
-const mostMultiplyAdds = Math.max(1, ...costs.map(({ cost }) => cost.multiply_adds));
 
 /** A name for those who cannot see the box. */
 function spoken({ thing, isFrame }) {
@@ -16,7 +13,7 @@ function spoken({ thing, isFrame }) {
 const state = (checks) => (checks.length ? (checks.every(({ holds }) => holds) ? "holds" : "differs") : "");
 
 /** A box: a focusable button with its text. `title` of a frame is where its lines begin. */
-function boxOf(drawing, placed) {
+function boxOf(placed) {
   const { thing, face, isFrame, x, y, width, height } = placed;
   const own = thing.layers ?? [];
   const checked = state(own.flatMap(({ checks }) => checks));
@@ -43,18 +40,11 @@ function boxOf(drawing, placed) {
   const top = isFrame ? placed.title.y - y : 0;
   for (const line of face.lines)
     group.append(svg("text", { class: line.font, x: middle, y: top + line.y }, line.text));
-  const work = drawing.index === 0 && !thing.repeat ? own.reduce((sum, { cost }) => sum + (cost?.multiply_adds ?? 0), 0) : 0;
-  if (work)
-    group.append(
-      svg("rect", {
-        class: "work",
-        x: 1,
-        y: height - 4,
-        width: Math.max(2, ((width - 2) * work) / mostMultiplyAdds),
-        height: 3,
-        rx: 1,
-      }),
-    );
+  if (thing.work && !isFrame) {
+    const bar = svg("rect", { class: "work", x: 1, y: height - 4, width: width - 2, height: 3 });
+    bar.style.setProperty("--work", thing.work);
+    group.append(bar);
+  }
   if (checked) group.append(svg("circle", { class: "check", cx: width - 2, cy: 2, r: 5 }));
   return group;
 }
@@ -78,17 +68,20 @@ function arrowOf(arrow) {
   return group;
 }
 
-/** The column's element, and those of its boxes: frames lie under arrows, and arrows under boxes. */
-export function drawnColumn(drawing, layout) {
+/** The column's element, and those of its boxes: the ground of frames lies under arrows, and arrows under boxes. */
+export function drawnColumn(layout) {
   const elements = new Map();
   const column = svg("g", { class: "column" });
   const add = (placed) => {
-    const element = boxOf(drawing, placed);
+    const element = boxOf(placed);
     elements.set(placed.thing, { element, ...placed });
     column.append(element);
   };
-  layout.boxes.filter(({ isFrame }) => isFrame).forEach(add);
+  const frames = layout.boxes.filter(({ isFrame }) => isFrame);
+  for (const { x, y, width, height } of frames)
+    column.append(svg("rect", { class: "ground", x, y, width, height, rx: 4 }));
   column.append(...layout.arrows.map(arrowOf));
+  frames.forEach(add);
   layout.boxes.filter(({ isFrame }) => !isFrame).forEach(add);
   return { column, elements };
 }

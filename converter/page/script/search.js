@@ -4,7 +4,7 @@ import { drawings } from "./facts.js";
 
 const SHOWN = 50;
 
-/** `found(test)` is told which boxes to mark, `goTo(box)` brings one into view. */
+/** `found(boxes)` is told which boxes to mark, `goTo(box)` brings one into view. */
 export function searchOf({ found, goTo }) {
   const input = document.getElementById("search");
   const results = document.getElementById("results");
@@ -19,8 +19,8 @@ export function searchOf({ found, goTo }) {
   function search() {
     query = input.value.trim().toLowerCase();
     const hits = query ? boxes.filter(({ text }) => text.includes(query)) : [];
-    const isNamed = (box) => box.name.toLowerCase().includes(query);
-    hits.sort((a, b) => isNamed(b) - isNamed(a)); // what is called so comes before what only mentions it
+    const called = ({ name }) => (name.toLowerCase() === query) + name.toLowerCase().includes(query);
+    hits.sort((a, b) => called(b) - called(a)); // what is called so comes before what only mentions it
     results.replaceChildren(
       ...hits.slice(0, SHOWN).map((box) => {
         const [, ...lines] = box.parts[0][1];
@@ -33,7 +33,7 @@ export function searchOf({ found, goTo }) {
     if (query && !hits.length) results.append(html("p", {}, "nothing found"));
     if (hits.length > SHOWN) results.append(html("p", {}, `and ${hits.length - SHOWN} more`));
     results.hidden = !query;
-    found((box) => Boolean(query) && box.text.includes(query));
+    found(hits);
   }
 
   const choices = () => [...results.querySelectorAll("button")];

@@ -2,12 +2,12 @@
 
 const WIDE = matchMedia("(min-width: 960px)");
 
-/** `shown(name)` is called after each change, also when the window becomes narrow or wide. */
+/** `shown()` is called after each change, also when the window becomes narrow or wide. */
 export function tabsOf(shown) {
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
   const usable = () => tabs.filter((tab) => !(WIDE.matches && tab.dataset.drawing === "1"));
-  let current = tabs[0];
+  let current;
 
   function show() {
     const isGraph = (tab) => tab.dataset.drawing !== undefined;
@@ -40,6 +40,9 @@ export function tabsOf(shown) {
     });
   }
   WIDE.addEventListener("change", show);
-  show();
-  return { showDrawing: (index) => select(tabs[index]), isWide: () => WIDE.matches };
+  return {
+    select: (id) => select(tabs.find((tab) => tab.getAttribute("aria-controls") === id) ?? tabs[0]),
+    current: () => current.getAttribute("aria-controls"),
+    isWide: () => WIDE.matches,
+  };
 }

@@ -1,19 +1,29 @@
 // What part of a picture a sheet shows: wheel, drag, pinch, double click, and fitting all of it.
 
+const READABLE = 0.9;
+const SMALLEST_READABLE = 0.8;
 const LARGEST = 4;
 const SMALLEST_OF_FIT = 0.5;
 const EDGE = 16;
 const STEP = 1.3;
 const DRAG = 4;
 
+/** Whether a rectangle is in another one, but for what rounding does. */
+export const contains = (outer, inner) =>
+  inner.x >= outer.x - 0.5 &&
+  inner.y >= outer.y - 0.5 &&
+  inner.x + inner.width <= outer.x + outer.width + 0.5 &&
+  inner.y + inner.height <= outer.y + outer.height + 0.5;
+
 /**
- * Shows `root`, whose content has a size, in the sheet. `changed` is told the scale. The picture stays fitted when
- * the sheet changes its size, until the reader moves it.
+ * Shows `root`, whose content has a size, in the sheet. `changed` is told the scale, and the rectangle of the picture
+ * that is in view. The picture keeps its place when the sheet changes its size, until the reader moves it.
  */
 export function viewport(sheet, root, changed) {
   const view = { x: 0, y: 0, scale: 1 };
   let size = { width: 1, height: 1 };
-  let isFitted = true;
+  let home = null; // brings the picture to its place
+  let isOpening = true;
   let moved = 0;
   const pointers = new Map();
 
@@ -31,16 +41,47 @@ export function viewport(sheet, root, changed) {
       "transform",
       `translate(${view.x.toFixed(2)} ${view.y.toFixed(2)}) scale(${view.scale.toFixed(4)})`,
     );
-    changed(view.scale);
+    changed(view.scale, inView());
+  }
+
+  function inView() {
+    const { width, height } = box();
+    const { x, y, scale } = view;
+    return { x: -x / scale, y: -y / scale, width: width / scale, height: height / scale };
+  }
+
+  /** Bring a rectangle to the middle, or as near to it as the picture fills the sheet. */
+  function look(scale, rectangle) {
+    home = () => look(scale, rectangle);
+    isOpening = false;
+    const { width, height } = box();
+    if (!width || !height) return;
+    const start = (room, length, middle) =>
+      length * scale + 2 * EDGE <= room
+        ? (room - length * scale) / 2
+        : Math.min(EDGE, Math.max(room - EDGE - length * scale, room / 2 - middle * scale));
+    view.scale = scale;
+    view.x = start(width, size.width, rectangle.x + rectangle.width / 2);
+    view.y = start(height, size.height, rectangle.y + rectangle.height / 2);
+    apply();
   }
 
   function fit() {
-    const { width, height } = box();
-    if (!width || !height) return;
-    view.scale = fitting(size);
-    view.x = (width - size.width * view.scale) / 2;
-    view.y = Math.max(EDGE, (height - size.height * view.scale) / 2);
-    isFitted = true;
+    look(fitting(size), { x: 0, y: 0, ...size });
+    home = fit;
+  }
+
+  /** Show all of it if its texts can be read then, or else what is around a rectangle. */
+  function open(rectangle) {
+    if (fitting(size) >= SMALLEST_READABLE) fit();
+    else look(READABLE, rectangle);
+    home = () => open(rectangle);
+    isOpening = true;
+  }
+
+  function leave() {
+    home = null;
+    isOpening = false;
     apply();
   }
 
@@ -49,39 +90,29 @@ export function viewport(sheet, root, changed) {
     view.x = x - ((x - view.x) * scale) / view.scale;
     view.y = y - ((y - view.y) * scale) / view.scale;
     view.scale = scale;
-    isFitted = false;
-    apply();
+    leave();
   }
 
   function pan(x, y) {
     view.x += x;
     view.y += y;
-    isFitted = false;
-    apply();
+    leave();
   }
 
-  /** Bring a rectangle of the picture to the middle, at least this large, as far as the sheet has room for it. */
-  function show(rectangle, scale = view.scale) {
-    const { width, height } = box();
-    view.scale = Math.min(Math.max(view.scale, scale), Math.max(fitting(rectangle), smallest()));
-    view.x = width / 2 - (rectangle.x + rectangle.width / 2) * view.scale;
-    view.y = height / 2 - (rectangle.y + rectangle.height / 2) * view.scale;
-    isFitted = false;
-    apply();
+  /** Bring a rectangle of the picture into view so that it can be read, as far as the sheet has room for it. */
+  function show(rectangle) {
+    look(Math.min(Math.max(view.scale, READABLE), Math.max(fitting(rectangle), smallest())), rectangle);
+    leave();
+  }
+
+  /** Bring a point of the picture to the middle. */
+  function centre(x, y) {
+    look(view.scale, { x, y, width: 0, height: 0 });
+    leave();
   }
 
   /** Whether a rectangle of the picture is in view. */
-  function sees(rectangle) {
-    const left = rectangle.x * view.scale + view.x;
-    const top = rectangle.y * view.scale + view.y;
-    const { width, height } = box();
-    return (
-      left >= 0 &&
-      top >= 0 &&
-      left + rectangle.width * view.scale <= width &&
-      top + rectangle.height * view.scale <= height
-    );
-  }
+  const sees = (rectangle) => contains(inView(), rectangle);
 
   const at = (event) => ({ x: event.clientX - box().x, y: event.clientY - box().y });
 
@@ -136,19 +167,29 @@ export function viewport(sheet, root, changed) {
     const { x, y } = at(event);
     zoom(view.scale < 1 ? Math.max(STEP ** 2, 1 / view.scale) : STEP ** 2, x, y);
   });
-  new ResizeObserver(() => {
-    if (isFitted) fit();
-  }).observe(sheet);
+  /** What is in view stays there when the sheet or the picture has another size, and all of it if it was fitted. */
+  function stay() {
+    if (home) home();
+    else apply();
+  }
+  new ResizeObserver(stay).observe(sheet);
 
   return {
     fit,
+    look,
+    open,
+    centre,
     show,
     sees,
+    stay,
+    inView,
+    scale: () => view.scale,
     larger: () => zoom(STEP),
     smaller: () => zoom(1 / STEP),
     resize: (given) => {
       size = given;
     },
-    isFitted: () => isFitted,
+    isHome: () => home !== null,
+    isOpening: () => isOpening,
   };
 }

@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 
-from prototrt.tests.converter.page.opened import box, names, needs_graphviz, whole
+from prototrt.tests.converter.page.opened import box, names, needs_graphviz, percent, whole
 
 
 @needs_graphviz
-def test_both_drawings_are_seen_whole_at_first(opened: Any, digits: Path) -> None:
+def test_drawings_open_whole_if_they_can_be_read_then(opened: Any, digits: Path) -> None:
     page = opened(digits)
+    assert whole(page, 0)
+    assert percent(page, 1) == 90
+    assert box(page, 1, "data").bounding_box()["y"] < 200  # the first box
     assert {"conv1", "lstm1", "prob"} <= set(names(page, 0))
     assert {"conv1", "lstm1_h_0", "lstm1_h_T"} <= set(names(page, 1))
     assert not any("__lstm1_gate" in name for name in names(page, 1))
+    page.click("#drawing-1 [data-do=fit]")
     assert whole(page)
 
 
@@ -42,6 +46,7 @@ def test_boxes_show_settings_and_layers_in_place(opened: Any, digits: Path) -> N
 def test_texts_fit_their_boxes_and_labels_stand_beside_arrows(opened: Any, digits: Path) -> None:
     page = opened(digits)
     page.click("#drawing-1 [data-do=unfold]")
+    page.click("#drawing-1 [data-do=fit]")
     assert whole(page)
     outside = """() => [...document.querySelectorAll(".box:not(.stub)")].filter(box => {
       const face = box.querySelector(".face").getBBox();
@@ -88,6 +93,7 @@ def test_narrow_windows_show_a_drawing_at_a_time(opened: Any, digits: Path, widt
     assert tabs.all_inner_texts()[:2] == ["As written", "Rewritten in primitives"]
     for shown in (0, 1):
         tabs.nth(shown).click()
+        page.keyboard.press("f")
         assert whole(page)
         layout = page.evaluate(LAYOUT)
         assert not layout["scrolls"]

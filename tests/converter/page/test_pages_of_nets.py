@@ -97,6 +97,7 @@ def test_a_deep_net(opened: Any, tmp_path: Path) -> None:
     for drawing in (0, 1):
         assert len(names(page, drawing)) < 20  # equal blocks are one box
         page.click(f"#drawing-{drawing} [data-do=unfold]")
+        page.click(f"#drawing-{drawing} [data-do=fit]")
         assert whole(page, drawing)
     sizes = page.eval_on_selector_all(".column", "all => all.map(one => one.querySelectorAll('.box').length)")
     assert max(sizes) < 120  # Graphviz needs minutes for thousands
