@@ -3,12 +3,11 @@ import { beside, lineOf, sizeOf } from "./arrows.js";
 import { faceOf, LINE, MARGIN, widthOf } from "./boxes.js";
 import { divisions, worth } from "./columns.js";
 import { contentOf, textOf } from "./content.js";
-import { standIn } from "./facts.js";
 
 const POINTS_PER_INCH = 72;
 const BESIDE_ARROWS = 5;
-const MOST_TRIED = 120;
 const TRIED = 3;
+const NEARLY_READABLE = 0.6;
 
 const quoted = (attributes) =>
   `[${Object.entries(attributes)
@@ -104,12 +103,12 @@ export function laidOut(graphviz, drawing, column) {
 }
 
 /**
- * The columns for a sheet of this size. Estimates miss: for a small drawing, Graphviz draws the most promising
- * divisions, and the best one comes with its layouts.
+ * The columns for a sheet of this size. Estimates miss: where all of it may be readable at once, Graphviz draws the most
+ * promising divisions, and the best one comes with its layouts.
  */
 export function planned(graphviz, drawing, sheet) {
   const found = divisions(drawing, sheet);
-  if (drawing.boxes.filter((box) => standIn(drawing, box) === box).length > MOST_TRIED) return found[0];
+  if (worth(found[0], sheet) < NEARLY_READABLE) return found[0];
   const drawn = found.slice(0, TRIED).map((columns) =>
     columns.map(({ first, end }) => {
       const layout = laidOut(graphviz, drawing, { first, end });

@@ -90,11 +90,12 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered, toggled, m
     for (const column of mine) {
       fill(column);
       arrange();
-      if (column === mine[0] || view.isOpening() || (aim && view.isHome())) settle();
-      else view.stay();
+      if (column === mine[0]) settle();
       await new Promise((resume) => setTimeout(resume));
       if (columns !== mine) return; // drawn anew in the meantime
     }
+    if (view.isOpening() || (aim && view.isHome())) settle();
+    else view.stay();
     aim = null;
     refresh();
     focusable(current && placeOf(current) ? current : drawing.items[0]);

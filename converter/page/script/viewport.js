@@ -101,7 +101,8 @@ export function viewport(sheet, root, changed) {
 
   /** Bring a rectangle of the picture into view so that it can be read, as far as the sheet has room for it. */
   function show(rectangle) {
-    look(Math.min(Math.max(view.scale, READABLE), Math.max(fitting(rectangle), smallest())), rectangle);
+    const scale = view.scale >= SMALLEST_READABLE ? view.scale : READABLE;
+    look(Math.min(scale, Math.max(fitting(rectangle), smallest())), rectangle);
     leave();
   }
 
