@@ -124,7 +124,8 @@ class Product:
         building, target = self.building, self.target
         if self.model_suffix and (target is None or not target.uses_trtexec):
             names = [option.name for option, _ in chosen_options(building)]
-            names += ["tf32"] * building.tf32 + ["backend"] * (building.backend != BuildOptions.backend)
+            others = ("tf32", "keep_batch_norm", "backend")
+            names += [name for name in others if getattr(building, name) != getattr(BuildOptions, name)]
             if names:
                 raise OptionsError(
                     Worded(

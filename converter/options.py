@@ -114,6 +114,11 @@ class BuildOptions(Options):
         "How to lower a Tile, such as that of cont: as a broadcast where possible, a slice that wraps,"
         " or a plugin (not for TensorRT for RTX).",
     )
+    keep_batch_norm: bool = option(
+        "Keep BatchNorm and Scale as layers of the engine. Else they are in the weights of the convolution before"
+        " them, unless weights can be replaced in the engine.",
+        False,
+    )
     profiles: Profiles = option(
         Worded(
             "Optimization profiles: ranges of the sizes that vary, each with its own kernels, as in {}.",
@@ -150,6 +155,11 @@ class BuildOptions(Options):
     use_dla_core: int | None = at_least(0, "Build for this core of the DLA of a Jetson.")
     allow_gpu_fallback: bool = option("Run on the GPU what the DLA cannot.", False)
     progress: Progress | None = only_in_python("Called with the progress of the build.")
+
+    @property
+    def keeps_batch_norm(self) -> bool:
+        """Whether the engine has the weights of the caffemodel: an application that replaces weights has those."""
+        return self.keep_batch_norm or self.refit or self.strip_weights
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -99,27 +99,27 @@ SETTLED = {
 }
 """The first passes for backends, by layout. They may drop blobs that nothing needs as they were."""
 
+_FOR_TENSORRT = (
+    fold_constant_outputs,
+    # These prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.
+    scale_products,
+    sink_sums,
+    stack_scans,
+    inside_bodies(rejoin_rows),
+    # These are for steps written out: docs/decisions/0021-steps-multiply-once.md.
+    keep_unit_axes,
+    join_products,
+    join_columns,
+    drop_unused,
+    stack_products,
+    inside_bodies(merge_reshapes),
+    widen_products,
+    drop_unused,
+)
+
 LOWERINGS = {
-    # scale_products to rejoin_rows prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.
-    # keep_unit_axes and join_products are for steps written out: docs/decisions/0021-steps-multiply-once.md.
-    "tensorrt": PassList(
-        "TensorRT",
-        (
-            fold_constant_outputs,
-            scale_products,
-            sink_sums,
-            stack_scans,
-            inside_bodies(rejoin_rows),
-            keep_unit_axes,
-            join_products,
-            join_columns,
-            drop_unused,
-            stack_products,
-            inside_bodies(merge_reshapes),
-            widen_products,
-            drop_unused,
-        ),
-    ),
+    "tensorrt": PassList("TensorRT", (fold_affines, *_FOR_TENSORRT)),
+    "tensorrt-batch-norm": PassList("TensorRT with each BatchNorm", _FOR_TENSORRT),
     "onnx": PassList("ONNX"),
     "onnx-lstm": PassList("ONNX with its LSTM", (fuse_lstms, drop_unused)),
     # The operator for a whole LSTM, and steps for all other Scans: neither program reads a Scan as it is meant.

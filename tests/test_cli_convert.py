@@ -95,6 +95,7 @@ def test_convert_writes_nothing_that_fails_its_verification(
     ("suffix", "option", "message"),
     [
         ("onnx", "--tf32", "--tf32 is for engines, but FILE ends in .onnx"),
+        ("onnx", "--keep-batch-norm", "--keep-batch-norm is for engines, but FILE ends in .onnx"),
         ("plan", "--onnx-lstm", "--onnx-lstm is for ONNX models, but FILE does not end in .onnx"),
     ],
 )

@@ -137,7 +137,7 @@ def test_convert_in_float16(tmp_path: Path) -> None:
         "convert", *NET, "-o", str(target), "--backend", "rtx", "--precision", "fp16", "--verify"
     )
     assert result.exit_code == 0, result.output
-    assert "\ndigits: 19 Caffe layers -> 70 nodes -> 95 TensorRT layers in float16\n" in result.output
+    assert "\ndigits: 19 Caffe layers -> 66 nodes -> 91 TensorRT layers in float16\n" in result.output
     manifest = json.loads(Path(f"{target}.json").read_text())
     assert (manifest["precision"], manifest["verification"]["precision"]) == ("fp16", "fp16")
 

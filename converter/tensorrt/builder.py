@@ -245,7 +245,7 @@ def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
         refuse_not_run(graph, backend)
-        network = network_of(graph, backend, options.tile)
+        network = network_of(graph, backend, options.tile, keep_batch_norm=options.keeps_batch_norm)
         digest = background.submit(sha256_of_graph, graph)
         yield _PlanBuild(graph, network, _config(graph, network, options), options, facts, digest)
 
@@ -257,10 +257,12 @@ def _has_gpu() -> bool:
     return driver is not None and bool(driver.gpus)
 
 
-def network_of(graph: Graph, backend: Backend, tile: TileLowering = "native") -> Network:
+def network_of(
+    graph: Graph, backend: Backend, tile: TileLowering = "native", *, keep_batch_norm: bool = False
+) -> Network:
     """The graph as TensorRT's network, before it is built."""
     network = Network(backend, tile)
-    prepared = lowered(graph, "tensorrt")
+    prepared = lowered(graph, "tensorrt-batch-norm" if keep_batch_norm else "tensorrt")
     lower(prepared, network)
     network.primitives = len([*walk(prepared)])
     return network

@@ -1,4 +1,4 @@
-"""Pass: multiply factors for each channel into the weights of the convolution before them."""
+"""Pass: multiply factors for each channel into the weights before them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from prototrt.surgery.ops import Affine, Convolution, Deconvolution
 @changes("other writers")
 @needs(Affine)
 def fold_affines(graph: Graph) -> Graph:
-    """Compute an Affine with the convolution whose result it scales.
+    """Compute an Affine with the convolution, or the Affine, whose result it scales.
 
     Before: ``c = Convolution(x, const k, const b)``, ``y = Affine(c, const scale, const shift)``
     After:  ``y = Convolution(x, const k * scale, const b * scale + shift)``
-    Weights are quantized for each channel of the result: BatchNorm and Scale must be in them before.
-    Left alone: a convolution with other readers, a graph output, and factors that are not finite.
+    The products are computed in float64 and rounded once, to the type of the weights.
+    Left alone: a result with other readers, a graph output, and products that are not finite in that type.
+    See docs/decisions/0041-affines-are-folded-for-tensorrt.md.
     """
     readers, written = graph.readers(), dict[Value, int]()
     nodes: list[Node] = []
@@ -32,34 +33,45 @@ def fold_affines(graph: Graph) -> Graph:
                 nodes[place] = folded
                 written[node.outputs[0]] = place
                 continue
-        if isinstance(node.op, (Convolution, Deconvolution)):
+        if isinstance(node.op, (Affine, Convolution, Deconvolution)):
             written[node.outputs[0]] = len(nodes)
         nodes.append(node)
     return graph.with_nodes(nodes) if len(nodes) < len(graph.nodes) else graph
 
 
-def _folded(convolution: Node, affine: Node) -> Node | None:
-    """The convolution that writes what the Affine writes; None if its weights are unknown or would not be numbers."""
-    x, kernel, bias = convolution.inputs
-    scale, shift = (value.array for value in affine.inputs[1:])
-    if kernel.data is None or not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+def _folded(producer: Node, affine: Node) -> Node | None:
+    """The node that writes what the Affine writes; None if its weights are unknown or would not be numbers."""
+    x, weights, bias = producer.inputs
+    if weights.data is None or bias.data is None:
         return None
-    factors = _by_channel(convolution, kernel.data, scale)
-    weights = map_elements(np.multiply, kernel.data, factors)
-    summands = map_elements(lambda b, factor, summand: b * factor + summand, bias.array, scale, shift)
-    read = (x, _holding(kernel, weights), _holding(bias, summands))
-    return replace(convolution, inputs=read, outputs=affine.outputs)
+    scale, shift = (value.array.astype(np.float64) for value in affine.inputs[1:])
+    factors = _by_channel(producer, weights.data, scale)
+    read = (
+        _holding(weights, map_elements(np.multiply, weights.data, factors)),
+        _holding(
+            bias, map_elements(lambda b, factor, summand: b * factor + summand, bias.data, scale, shift)
+        ),
+    )
+    if not all(np.isfinite(value.array).all() for value in read):
+        return None
+    return replace(producer, inputs=(x, *read), outputs=affine.outputs)
 
 
-def _by_channel(convolution: Node, kernel: Array, scale: Array) -> Array:
-    """The factors (O,) in the shape of the kernel: (O, C/group, ...), or (C, O/group, ...) of a Deconvolution."""
-    ones = (1,) * (kernel.ndim - 2)
-    if not isinstance(convolution.op, Deconvolution):
-        return np.broadcast_to(scale.reshape(-1, 1, *ones), kernel.shape)
-    group = convolution.op.group
-    rows = np.repeat(scale.reshape(group, -1), len(kernel) // group, axis=0)
-    return np.broadcast_to(rows.reshape(*kernel.shape[:2], *ones), kernel.shape)
+def _by_channel(producer: Node, weights: Array, scale: Array) -> Array:
+    """The factors (C,) in the shape of the weights.
+
+    Those are (C, I/group, ...) of a Convolution, (I, C/group, ...) of a Deconvolution, and (C,) of an Affine.
+    """
+    ones = (1,) * (weights.ndim - 2)
+    if isinstance(producer.op, Affine):
+        return scale
+    if not isinstance(producer.op, Deconvolution):
+        return np.broadcast_to(scale.reshape(-1, 1, *ones), weights.shape)
+    group = producer.op.group
+    rows = np.repeat(scale.reshape(group, -1), len(weights) // group, axis=0)
+    return np.broadcast_to(rows.reshape(*weights.shape[:2], *ones), weights.shape)
 
 
 def _holding(value: Value, data: Array) -> Value:
-    return replace(value, data=data.astype(np.float32, copy=False))
+    with np.errstate(over="ignore"):  # what is infinite is not folded
+        return replace(value, data=map_elements(lambda each: each.astype(value.dtype.numpy), data))

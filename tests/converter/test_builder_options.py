@@ -36,7 +36,7 @@ from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.small_nets import tanh
 
-OF_PROTOTRT = {"backend", "tf32", "tile", "progress"}
+OF_PROTOTRT = {"backend", "keep_batch_norm", "tf32", "tile", "progress"}
 
 
 def options(name: str) -> BuildOptions:

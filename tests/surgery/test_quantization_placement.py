@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Graph, Value, fixed
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.fold_affines import fold_affines
 from prototrt.surgery.passes.quantization_placement import (
     Placement,
     chosen_products,
@@ -171,23 +169,6 @@ def test_unusable_weights_stay_float(tmp_path: Path) -> None:
     text = inputs_of({"x": (1, 3, 2, 2)}) + convolution("x", "y")
     model = loaded(tmp_path, text, {"y/0": weights, "y/1": numbers(4)})
     assert chosen_products(quantizable(model), EVERYTHING) == []
-
-
-@pytest.mark.parametrize("kind", ["Convolution", "Deconvolution"])
-@pytest.mark.parametrize("group", [1, 2])
-def test_a_folded_affine_computes_the_same(kind: str, group: int, tmp_path: Path) -> None:
-    fields = f"convolution_param {{ num_output: 6 kernel_size: 3 group: {group} }}"
-    text = inputs_of({"x": (2, 4, 5, 5)}) + layer(kind, "x", "c", fields)
-    text += layer("BatchNorm", "c", "n") + layer("Scale", "n", "y", "scale_param { bias_term: true }")
-    kernel = (6, 4 // group, 3, 3) if kind == "Convolution" else (4, 6 // group, 3, 3)
-    blobs = {"c/0": numbers(*kernel), "c/1": numbers(6, seed=1), "n/0": numbers(6, seed=2)}
-    blobs |= {"n/1": np.abs(numbers(6, seed=3)) + 1, "n/2": np.ones(1, np.float32)}
-    blobs |= {"y/0": numbers(6, seed=4), "y/1": numbers(6, seed=5)}
-    before = expand(loaded(tmp_path, text, blobs)).graph
-    after = fold_affines(before)
-    x = numbers(2, 4, 5, 5, seed=6)
-    assert [type(node.op).__name__ for node in after.nodes] == [kind]
-    np.testing.assert_allclose(after.evaluate(x)[0], before.evaluate(x)[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_range_is_found_behind_many_moves(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ build_options = options(
     field_option(BuildOptions, "backend"),
     field_option(BuildOptions, "tile"),
     field_option(BuildOptions, "tf32"),
+    field_option(BuildOptions, "keep_batch_norm"),
     field_option(BuildOptions, "profiles", "--profile", type=ProfileText(), multiple=True),
     field_option(BuildOptions, "timing_cache_file", type=OutputFile()),
     field_option(BuildOptions, "mem_pool_size", type=Pools()),

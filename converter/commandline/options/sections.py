@@ -40,6 +40,7 @@ SECTIONS = {
     "TensorRT's builder": (
         "profiles",
         "tile",
+        "keep_batch_norm",
         "timing_cache_file",
         "mem_pool_size",
         "builder_optimization_level",
