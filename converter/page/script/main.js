@@ -119,8 +119,9 @@ async function restore() {
   const restored = panes.map(async (pane) => {
     const { index, boxes } = pane.drawing;
     const isAll = all.has(pane.drawing);
-    const isFolded = (frame) => frame.items && (isAll ? folded.has(frame) : !open.has(frame));
     const box = opened && (opened.drawing === index ? opened : pane.counterpart(opened));
+    const isFolded = (frame) =>
+      frame.items && (isAll ? folded.has(frame) : !open.has(frame)) && !box?.frames.includes(frame);
     const look = views.find((each) => each.box.drawing === index);
     await pane.restore({ isAll, folded: new Set(boxes.filter(isFolded)), box, look });
   });

@@ -102,6 +102,9 @@ def test_an_address_shows_the_same_place(opened: Any, deep: Path) -> None:
     assert in_view(again, 0, "l99")
     assert in_view(again, 1, "l99")
     assert [names(again, drawing) for drawing in (0, 1)] == [names(page, drawing) for drawing in (0, 1)]
+    again.evaluate("location.hash = 'box=0:l8'")  # it unfolds what hides the box
+    again.locator("#drawing-0 .here text:text-is('l8')").wait_for()
+    assert "l99" not in names(again, 0)
 
 
 def test_back_and_forward_go_from_selection_to_selection(opened: Any, deep: Path) -> None:
