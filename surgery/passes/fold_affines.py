@@ -19,7 +19,7 @@ def fold_affines(graph: Graph) -> Graph:
 
     Before: ``c = Convolution(x, const k, const b)``, ``y = Affine(c, const scale, const shift)``
     After:  ``y = Convolution(x, const k * scale, const b * scale + shift)``
-    The products are computed in float64 and rounded once, to the type of the weights.
+    Products and sums are rounded once, to the type of the weights.
     Left alone: a result with other readers, a graph output, and products that are not finite in that type.
     See docs/decisions/0041-affines-are-folded-for-tensorrt.md.
     """
@@ -44,14 +44,13 @@ def _folded(producer: Node, affine: Node) -> Node | None:
     x, weights, bias = producer.inputs
     if weights.data is None or bias.data is None:
         return None
-    scale, shift = (value.array.astype(np.float64) for value in affine.inputs[1:])
-    factors = _by_channel(producer, weights.data, scale)
-    read = (
-        _holding(weights, map_elements(np.multiply, weights.data, factors)),
-        _holding(
-            bias, map_elements(lambda b, factor, summand: b * factor + summand, bias.data, scale, shift)
-        ),
-    )
+    scale, shift = (value.array for value in affine.inputs[1:])
+    # A product of two numbers of float32, or of 16 bits, is exact in the wider type: it is rounded once.
+    factors = _by_channel(producer, weights.data, scale.astype(np.float32, copy=False))
+    products = map_elements(lambda each, by: np.multiply(each, by, dtype=np.float32), weights.data, factors)
+    wide = (array.astype(np.float64) for array in (bias.data, scale, shift))
+    sums = map_elements(lambda b, factor, summand: b * factor + summand, *wide)
+    read = _holding(weights, products), _holding(bias, sums)
     if not all(np.isfinite(value.array).all() for value in read):
         return None
     return replace(producer, inputs=(x, *read), outputs=affine.outputs)
@@ -74,4 +73,6 @@ def _by_channel(producer: Node, weights: Array, scale: Array) -> Array:
 
 def _holding(value: Value, data: Array) -> Value:
     with np.errstate(over="ignore"):  # what is infinite is not folded
-        return replace(value, data=map_elements(lambda each: each.astype(value.dtype.numpy), data))
+        return replace(
+            value, data=map_elements(lambda each: each.astype(value.dtype.numpy, copy=False), data)
+        )
