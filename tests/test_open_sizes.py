@@ -151,7 +151,9 @@ def test_five_sizes(name: str, on: Way) -> None:
         fixed = prototrt.Session(prototrt.rewrite(model, outputs=list(outputs), shapes=shapes)).run(feeds)
         results = session.run(feeds)
         for blob in outputs:
-            np.testing.assert_allclose(results[blob], fixed[blob], 1e-4, 1e-5, err_msg=f"{blob} {shapes}")
+            np.testing.assert_allclose(
+                results[blob], fixed[blob], *case.tolerance(blob), err_msg=f"{blob} {shapes}"
+            )
 
 
 @pytest.mark.trt
