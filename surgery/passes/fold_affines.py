@@ -45,12 +45,15 @@ def _folded(producer: Node, affine: Node) -> Node | None:
     if weights.data is None or bias.data is None:
         return None
     scale, shift = (value.array for value in affine.inputs[1:])
-    # A product of two numbers of float32, or of 16 bits, is exact in the wider type: it is rounded once.
-    factors = _by_channel(producer, weights.data, scale.astype(np.float32, copy=False))
-    products = map_elements(lambda each, by: np.multiply(each, by, dtype=np.float32), weights.data, factors)
-    wide = (array.astype(np.float64) for array in (bias.data, scale, shift))
-    sums = map_elements(lambda b, factor, summand: b * factor + summand, *wide)
-    read = _holding(weights, products), _holding(bias, sums)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not folded
+        # A product of two numbers of float32, or of 16 bits, is exact in the wider type: it is rounded once.
+        factors = _by_channel(producer, weights.data, scale.astype(np.float32, copy=False))
+        products = map_elements(
+            lambda each, by: np.multiply(each, by, dtype=np.float32), weights.data, factors
+        )
+        wide = (array.astype(np.float64) for array in (bias.data, scale, shift))
+        sums = map_elements(lambda b, factor, summand: b * factor + summand, *wide)
+        read = _holding(weights, products), _holding(bias, sums)
     if not all(np.isfinite(value.array).all() for value in read):
         return None
     return replace(producer, inputs=(x, *read), outputs=affine.outputs)
@@ -72,7 +75,4 @@ def _by_channel(producer: Node, weights: Array, scale: Array) -> Array:
 
 
 def _holding(value: Value, data: Array) -> Value:
-    with np.errstate(over="ignore"):  # what is infinite is not folded
-        return replace(
-            value, data=map_elements(lambda each: each.astype(value.dtype.numpy, copy=False), data)
-        )
+    return replace(value, data=map_elements(lambda each: each.astype(value.dtype.numpy, copy=False), data))

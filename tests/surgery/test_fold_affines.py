@@ -60,7 +60,17 @@ def test_weights_of_16_bits_keep_their_type(precision: Precision) -> None:
     np.testing.assert_allclose(folded.evaluate(x)[0], graph.evaluate(x)[0], rtol=2e-2)
 
 
-@pytest.mark.parametrize("graph", [scaled(np.inf), scaled(np.nan), scaled(300, "fp16", weight=300)])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        scaled(np.inf),
+        scaled(np.inf, weight=0),
+        scaled(np.nan),
+        scaled(1e38, weight=1e10),
+        scaled(300, "fp16", weight=300),
+    ],
+)
+@pytest.mark.filterwarnings("error")
 def test_products_that_the_type_does_not_hold_stay(graph: Graph) -> None:
     assert kinds(graph).count("Affine") == 1
     assert fold_affines(graph) is graph
