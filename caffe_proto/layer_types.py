@@ -109,6 +109,7 @@ _ROWS = (
     LayerType("PSROIPooling", example=_REGIONS),
     LayerType("ROIPooling", example=_REGIONS),
     LayerType("ROIWarping", example=_REGIONS),
+    LayerType("MultiROIPooling", example=("NxCxHxW", "NxRx2")),
     LayerType("MaskPooling", without_parameters=True, keeps_axes=True),
     LayerType("MaskResize", in_place=InPlace.OVERWRITES),
     # Factors, one per channel.

@@ -36,7 +36,7 @@ FAMILIES = {
     "recurrent.spatial": "GateRecurrent GateRecurrent2dnoind IRNN SpatialRecurrent",
     "recurrent.rules": "GRU LSTM RNN VanillaRNN",
     "reduction": "ArgMax Reduction",
-    "regions.align": "ROIAlign ROIWarping",
+    "regions.align": "MultiROIPooling ROIAlign ROIWarping",
     "regions.deformable": "DeformablePSROIPooling",
     "regions.masks": "MaskPooling MaskResize",
     "regions.pooling": "ROIPooling",

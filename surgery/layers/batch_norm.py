@@ -147,11 +147,12 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     first normalized with mean and variance of the batch. Blobs: scale and shift, each (1, C, 1, 1).
     The first form of yjxiong states ``moving_average``, and has an eps of 1e-7 unless it says otherwise.
     Synopsys: ``icnet: true`` for PSPNet's, ``icnet: false`` for SegNet's.
-    Bottoms: (N, C, ...), up to four axes. Tops: one, of the same shape; with LEARN optionally mean and variance of
-    the batch, (1, C, 1, 1).
-    Source: hszhao/PSPNet, alexgkendall/caffe-segnet and yjxiong/caffe 91ee5588 ``src/caffe/layers/bn_layer.cpp``.
+    Bottoms: (N, C, ...), of SegNet up to four axes. Tops: one, of the same shape; with LEARN optionally mean and
+    variance of the batch, (1, C, 1, 1).
+    Source: hszhao/PSPNet, alexgkendall/caffe-segnet and yjxiong/caffe 91ee5588 ``src/caffe/layers/bn_layer.cpp``;
+    over 5 axes ZhaofanQiu/pseudo-3d-residual-networks ``caffe_add_layers/src/bn_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
+    expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     if not layer.param.moving_average:
         raise NetError(
             "moving_average is false, expected true",
@@ -160,6 +161,7 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
     if _has_stored_statistics(build, layer):
         return [_bn_of_pspnet(build, layer, x)]
+    expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
     return _bn_of_segnet(build, layer, x)
 
 

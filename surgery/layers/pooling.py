@@ -62,12 +62,13 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         geometry(param, (1,) * (len(x.shape) - 2))  # it refuses what Caffe refuses
         return [_pooled_whole(build, param, x)]
     windows, strides, (before, after) = geometry(param, x.shape[2:])
-    if len(x.shape) > 4:
+    is_volume = len(x.shape) > 4
+    if is_volume:
         _refuse_planar(layer)
     floor = param.round_mode == param.FLOOR or not param.ceil_mode
     dilation = _dilation(layer, windows)
     extents = tuple(step * (window - 1) + 1 for step, window in zip(dilation, windows, strict=True))
-    axis_spans = spans(x.shape, extents, strides, before, after, floor=floor)
+    axis_spans = spans(x.shape, extents, strides, before, after, floor=floor, each_axis=is_volume)
     if max(dilation) > 1:
         return [_dilated_max_pool(build, x, axis_spans, windows, dilation)]
     if param.pool == param.MAX and len(layer.tops) == 2:
@@ -80,6 +81,8 @@ MOST_OF_HOLES = 256
 FIELDS_OF_VOLUMES = {
     "kernel_depth": "Pooling3D",
     "temporal_stride": "Pooling3D",
+    "kernel_l": "Pooling3D",
+    "stride_l": "Pooling3D",
     "kernel_shape": "NdPooling",
     "stride_shape": "NdPooling",
     "pad_shape": "NdPooling",

@@ -50,18 +50,25 @@ class Span:
 
 
 def spans(
-    shape: Shape, windows: Sizes, strides: Sizes, before: Sizes, after: Sizes, *, floor: bool = False
+    shape: Shape,
+    windows: Sizes,
+    strides: Sizes,
+    before: Sizes,
+    after: Sizes,
+    *,
+    floor: bool = False,
+    each_axis: bool = False,
 ) -> list[Span]:
     """The places of windows along the axes after the channels of (N, C, H, W) or (N, C, L, H, W), between pads.
 
+    Padding on one axis drops windows that begin after the input on all axes; with ``each_axis``, on this one.
     Raises ``ShapeError`` where no window fits.
     """
     result = []
     for place, (window, stride, pad, end) in enumerate(zip(windows, strides, before, after, strict=True)):
         size = computable(shape[2 + place], _NAMES[len(windows)][place])
         room = pad + end - window + (0 if floor else stride - 1)
-        # Padding on one axis of an image makes Caffe look at both; the forks with volumes look at each axis.
-        if any(before + after) if len(before) == 2 else pad + end:
+        if pad + end if each_axis else any(before + after):
             room = min(room, pad - 1)  # no window begins after the input and the pad before it
         if range_of((size + room) // stride + 1).min < 1:
             raise ShapeError(
@@ -115,6 +122,20 @@ def geometry(param: Any, sizes: Shape) -> tuple[Sizes, Sizes, Ends]:
             fix="use a smaller pad or a larger kernel",
         )
     return windows, strides, sides or (pads, pads)
+
+
+def lengths_per_axis(param: Any) -> Any:
+    """A pooling_param that states once per axis what P3D states for the length, and for height and width.
+
+    Raises ``NetError``.
+    Source: ZhaofanQiu/pseudo-3d-residual-networks ``caffe_add_layers/src/pooling3d_layer.cpp``, ``LayerSetUp``.
+    """
+    plain = type(param)(pool=param.pool, global_pooling=param.global_pooling)
+    plain.stride.extend((param.stride_l, *_sizes(param, "stride", 2, 1)))
+    plain.pad.extend((param.pad_l, *_sizes(param, "pad", 2, 0)))
+    if any(param.HasField(name) for name in ("kernel_l", "kernel_h", "kernel_w")) or param.kernel_size:
+        plain.kernel_size.extend((param.kernel_l, *_sizes(param, "kernel", 2, 0)))
+    return plain
 
 
 def refuse_padded_stochastic(param: Any, pads: Sizes) -> None:

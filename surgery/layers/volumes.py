@@ -12,6 +12,8 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import enum_name
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.layers.pooling import pooled
+from prototrt.surgery.layers.pooling_geometry import geometry, lengths_per_axis, spans
 from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool, Pad
 
 Sizes = tuple[int, ...]
@@ -64,22 +66,43 @@ def deconvolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]
 
 @layer_rule("Pooling3D")
 def pooling_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """Pooling over length, height and width; sizes round up. From C3D.
+    """Pooling over length, height and width; sizes round up. From C3D and P3D.
 
     Becomes: MaxPool; Pad and AveragePool.
-    ``kernel_depth`` and ``temporal_stride`` are for the length, the other fields for height and width. AVE divides
+    C3D: ``kernel_depth`` and ``temporal_stride`` are for the length, the other fields for height and width. AVE divides
     by the window's size, clipped to the padded image; only AVE has a ``pad``.
+    P3D: ``kernel_l``, ``stride_l`` and ``pad_l`` are for the length; windows stand as those of Pooling.
     Bottoms: (N, C, L, H, W). Tops: (N, C, l, h, w).
-    Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/pool3d_layer.cpp``.
+    Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/pool3d_layer.cpp``; ZhaofanQiu/pseudo-3d-residual-networks
+    ``caffe_add_layers/src/pooling3d_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
     param = _param(layer, "pooling3d_param", "pooling_param")
+    if param.global_pooling or any(map(param.HasField, _LENGTHS_OF_P3D)):
+        return [_pooled_of_p3d(build, param, x)]
     windows = _windows_of_c3d(param, 0)
     if any(windows.pad) and param.pool != param.AVE:
         raise NetError(
             f"pad is {windows.pad[-1]}, but pool is not AVE", fix="remove pad: C3D pads only for AVE"
         )
     return [_pooled(build, param, x, windows, rounds_up=True)]
+
+
+_LENGTHS_OF_P3D = ("kernel_l", "stride_l", "pad_l")
+
+
+def _pooled_of_p3d(build: LayerBuilder, param: Any, x: Value) -> Value:
+    for field in filter(param.HasField, ("kernel_depth", "temporal_stride")):
+        raise NetError(
+            f"states {field} beside {' and '.join(filter(param.HasField, _LENGTHS_OF_P3D)) or 'global_pooling'}",
+            because="the first belongs to the Pooling3D of C3D, the others to that of P3D",
+            fix="remove the fields of the layer that is not meant",
+        )
+    plain = lengths_per_axis(param)
+    if plain.pool not in (plain.MAX, plain.AVE):
+        raise _neither_largest_nor_mean(plain)
+    windows, strides, (pads, _) = geometry(plain, x.shape[2:])
+    return pooled(build, plain, x, *spans(x.shape, windows, strides, pads, pads))
 
 
 @layer_rule("NdConvolution")
@@ -204,8 +227,7 @@ def _bias(build: LayerBuilder, layer: Layer, param: Any, outputs: int) -> Value:
 
 def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _VolumeWindows, *, rounds_up: bool) -> Value:
     if param.pool not in (param.MAX, param.AVE):
-        name = enum_name("PoolingParameter.PoolMethod", param.pool)
-        raise NetError(f"pool is {name}, expected MAX or AVE", fix="remove pool to use MAX")
+        raise _neither_largest_nor_mean(param)
     sizes = [fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape[2:], 2)]
     starts = [
         (_count(size, kernel, stride, pad, rounds_up=rounds_up) - 1) * stride
@@ -225,6 +247,11 @@ def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _VolumeWindows, 
         max(0, start + kernel - end) for start, kernel, end in zip(starts, windows.kernel, ends, strict=True)
     )
     return build.add((AveragePool if is_mean else MaxPool)(windows.kernel, windows.stride, before, after), x)
+
+
+def _neither_largest_nor_mean(param: Any) -> NetError:
+    name = enum_name("PoolingParameter.PoolMethod", param.pool)
+    return NetError(f"pool is {name}, expected MAX or AVE", fix="remove pool to use MAX")
 
 
 def _count(size: int, kernel: int, stride: int, pad: int, *, rounds_up: bool) -> int:

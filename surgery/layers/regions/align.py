@@ -1,4 +1,4 @@
-"""Regions read between the elements of the map."""
+"""Regions read at points of the map, or between its elements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.expression import Expression, as_number
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
-from prototrt.surgery.ir import DType, Size, Value
+from prototrt.surgery.ir import DType, Size, Value, computable, range_of
+from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 
@@ -54,6 +56,52 @@ def roi_warping(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     points = _read(build, x, regions, linear_taps(ys, regions.height), linear_taps(xs, regions.width))
     is_inside = _crossed(in_height, 1) & _crossed(in_width, 2)
     return [is_inside.reshape(*is_inside.shape, 1).chosen(points, 0).transpose(0, 3, 1, 2).value]
+
+
+@layer_rule("MultiROIPooling")
+def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Value) -> list[Value]:
+    """A window of the map around each landmark, a top for each; 0 outside the map. From PG-CNN.
+
+    Becomes: Gather and arithmetic.
+    A window begins at ``round(spatial_scale * landmark - pooled / 2)``, where half of an odd size is rounded down.
+    Bottoms: (N, C, H, W), landmarks (N, R, 2), each x and y. Tops: R of (N, C, pooled_h, pooled_w).
+    Source: mysee1989/PG-CNN ``src/multi_roi_pooling_layer.cu``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    size, count = pooled_size(layer), len(layer.tops)
+    if layer.param.top_num != count:
+        raise NetError(
+            f"top_num is {layer.param.top_num}, but the layer has {counted(count, 'top')}",
+            fix=f"set top_num to {count}, or change the tops",
+        )
+    if landmarks.shape != (x.shape[0], count, 2):
+        because = "each top is of one landmark, which is x and y"
+        raise misfit(
+            layer, 1, landmarks, f"({x.shape[0]}, {count}, 2)", because, "give it as many landmarks as tops"
+        )
+    items, channels, height, width = (computable(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
+    if range_of(height).min < size[0] or range_of(width).min < size[1]:
+        because = "the fork reads beyond the rows of a smaller map"
+        raise misfit(layer, 0, x, f"at least {size[0]} x {size[1]} elements", because, "use smaller windows")
+    across, down = exact(build, landmarks).split(2)
+    rows, in_height = _around(build, down, size[0], height, float(layer.param.spatial_scale))
+    columns, in_width = _around(build, across, size[1], width, float(layer.param.spatial_scale))
+    starts = build.counted_numbers(items, "images", step=height * width)
+    origin = Expression(build, build.aligned(starts, 4, 0))
+    windows = (items, count, size[0], 1), (items, count, 1, size[1])
+    places = origin + rows.reshape(*windows[0]) * width + columns.reshape(*windows[1])
+    is_inside = in_height.reshape(*windows[0], 1) & in_width.reshape(*windows[1], 1)
+    cut = is_inside.chosen(pixel_rows(build, x).gathered(places), 0).transpose(1, 0, 4, 2, 3)
+    return [each.reshape(items, channels, *size).value for each in cut.split(0)]
+
+
+def _around(
+    build: LayerBuilder, landmark: Expression, count: int, size: Size, scale: float
+) -> tuple[Expression, Expression]:
+    """``count`` elements around each landmark (N, R, 1), cut to the map, and which of them were on it."""
+    places = rounded(landmark * scale - count // 2) + counted_from(build, 0, count, 3, 2)
+    is_inside = (places >= 0) & ~(places > size - 1)
+    return places.at_least(0).at_most(size - 1).cast(DType.INT32), is_inside
 
 
 def _warped(

@@ -88,7 +88,7 @@ def pooled_size(layer: Layer) -> tuple[int, int]:
     if min(size) < 1:
         raise NetError(
             f"pooled_h is {size[0]} and pooled_w {size[1]}, expected at least 1",
-            fix="set both in roi_pooling_param",
+            fix="set both to 1 or more",
         )
     for name, bins in zip(("pooled_h", "pooled_w"), size, strict=True):
         refuse_large(name, bins, MOST_BINS)

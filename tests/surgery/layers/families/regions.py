@@ -60,6 +60,15 @@ CASES = [
          [np.broadcast_to([0.0, 0, 8, 0], (1, 1, 4, 4)), [[0, 1, 0, 1, 0]]], [[[[5]]]]),
 ]  # fmt: skip
 VARYING: list[Case] = []
+CASES += [
+    # From 1 - 2 / 2 on, and from 3.25 - 3 / 2, rounded down, on.
+    Case("around one point", "MultiROIPooling", f"multi_roi_pooling_param {{ {TWO_BY_TWO} }}", [MAP, [[[1, 3]]]],
+         [[[[8, 9], [12, 13]]]]),
+    Case("halves away from zero", "MultiROIPooling",
+         "multi_roi_pooling_param { pooled_h: 1 pooled_w: 3 spatial_scale: 0.5 }", [MAP, [[[-1, 3]]]], [[[[0, 0, 8]]]]),
+    Case("each of its image", "MultiROIPooling", f"multi_roi_pooling_param {{ {TWO_BY_TWO} }}",
+         [MAPS, [[[9, 9]], [[0, 4]]]], [[[[0, 0], [0, 0]]], [[[0, -12], [0, 0]]]]),
+]  # fmt: skip
 
 OP = 'net.prototxt:3: layer "op" '
 BOTTOMS = [(1, 4, 6, 6), (3, 5)]
@@ -68,12 +77,21 @@ REFUSALS = [
     Message("ROIPooling", "roi_pooling_param { pooled_h: 2000000000 pooled_w: 1 }", BOTTOMS,
             f"{OP}(ROIPooling): pooled_h is 2000000000, expected at most 1024\n"
             "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
+    Message("MultiROIPooling", f"multi_roi_pooling_param {{ {TWO_BY_TWO} top_num: 24 }}", [(1, 4, 6, 6), (1, 1, 2)],
+            f"{OP}(MultiROIPooling): top_num is 24, but the layer has 1 top\n"
+            "  fix: set top_num to 1, or change the tops"),
+    Message("MultiROIPooling", f"multi_roi_pooling_param {{ {TWO_BY_TWO} }}", [(1, 4, 6, 6), (1, 24, 2)],
+            f'{OP}(MultiROIPooling), bottom "b1": shape is (1, 24, 2), expected (1, 1, 2)\n'
+            "  because each top is of one landmark, which is x and y\n  fix: give it as many landmarks as tops"),
+    Message("MultiROIPooling", "multi_roi_pooling_param { pooled_h: 2 pooled_w: 7 }", [(1, 4, 6, 6), (1, 1, 2)],
+            f'{OP}(MultiROIPooling), bottom "b0": shape is (1, 4, 6, 6), expected at least 2 x 7 elements\n'
+            "  because the fork reads beyond the rows of a smaller map\n  fix: use smaller windows"),
     Message("PSROIAlign", "psroi_align_param { spatial_scale: 1 output_dim: 1 group_size: 2 sample_num: 65 }", BOTTOMS,
             f"{OP}(PSROIAlign): sample_num is 65, expected at most 64\n"
             "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
     Message("ROIPooling", "roi_pooling_param { pooled_h: 2 }", BOTTOMS,
             f"{OP}(ROIPooling): pooled_h is 2 and pooled_w 0, expected at least 1\n"
-            "  fix: set both in roi_pooling_param"),
+            "  fix: set both to 1 or more"),
     Message("ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [(1, 4, 6, 6), (3, 4)],
             f'{OP}(ROIPooling), bottom "b1": shape is (3, 4), expected (R, 5)\n'
             "  because a roi is the number of its image, and x1, y1, x2 and y2\n"

@@ -43,6 +43,10 @@ CASES = [
          np.stack([X.sum(1), X[:, 0] - X[:, 1]], 1), [np.reshape([1, 1, 1, -1], (2, 2, 1, 1, 1))]),
     Case("rounds up", "Pooling3D", "pooling_param { kernel_depth: 1 kernel_size: 2 stride: 2 }", [VIDEO],
          [[[[[4, 5]], [[10, 11]]]]]),
+    # Padding of the rows drops the second frame's window, which would begin after the last frame.
+    Case("padding on another axis", "Pooling3D",
+         "pooling3d_param { kernel_h: 2 kernel_w: 1 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0 kernel_l: 1"
+         " stride_l: 3 }", [VIDEO], [[[[[0, 1, 2], [3, 4, 5]]]]]),
     Case("mean of what is there", "Pooling3D",
          "pooling3d_param { pool: AVE kernel_depth: 2 kernel_size: 2 stride: 2 temporal_stride: 2 }", [VIDEO],
          [[[[[5, 6.5]]]]]),
@@ -116,6 +120,23 @@ REFUSALS = [
     Message("Pooling3D", "pooling_param { kernel_depth: 9 kernel_size: 2 }", VOLUME,
             f"{OP}(Pooling3D): the windows (9, 2, 2) with a stride of (1, 1, 1) do not fit (4, 6, 6) elements\n"
             "  fix: use smaller windows, a smaller stride or a larger input"),
+    Message("Pooling3D", "pooling3d_param { kernel_size: 2 kernel_l: 2 kernel_depth: 2 }", VOLUME,
+            f"{OP}(Pooling3D): states kernel_depth beside kernel_l\n"
+            "  because the first belongs to the Pooling3D of C3D, the others to that of P3D\n"
+            "  fix: remove the fields of the layer that is not meant"),
+    Message("Pooling3D", "pooling3d_param { kernel_size: 2 kernel_l: 2 stride_l: 0 }", VOLUME,
+            f"{OP}(Pooling3D): kernel is (2, 2, 2) and stride (0, 1, 1), expected at least 1\n"
+            "  fix: set both in pooling_param to 1 or more"),
+    Message("Pooling3D", "pooling3d_param { kernel_l: 2 }", VOLUME,
+            f"{OP}(Pooling3D): kernel is (2, 0, 0) and stride (1, 1, 1), expected at least 1\n"
+            "  fix: set both in pooling_param to 1 or more"),
+    Message("Pooling3D", "pooling3d_param { global_pooling: true stride_l: 2 }", VOLUME,
+            f"{OP}(Pooling3D): with global_pooling, pad must be 0 and stride 1\n  fix: remove pad and stride"),
+    Message("Pooling3D", "pooling3d_param { kernel_size: 2 kernel_l: 2 pool: STOCHASTIC }", VOLUME,
+            f"{OP}(Pooling3D): pool is STOCHASTIC, expected MAX or AVE\n  fix: remove pool to use MAX"),
+    Message("Pooling", "pooling_param { kernel_size: 2 kernel_l: 2 }", [(1, 2, 6, 6)],
+            f"{OP}(Pooling): states kernel_l, which this type does not read\n"
+            "  fix: use the type Pooling3D, or remove kernel_l"),
     Message("NdPooling", "", VOLUME,
             f"{OP}(NdPooling): states no kernel_shape\n  fix: set kernel_shape, with one dim for each axis"),
     Message("NdPooling", f"pooling_param {{ {SHAPES} pad_shape {{ dim: 0 }} }}", VOLUME,
