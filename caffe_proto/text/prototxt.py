@@ -61,7 +61,15 @@ _LAYER_FIELDS = ("layer", "layers")
 _DEEPEST = 100
 """Blocks within each other. Those of Caffe's messages are five deep."""
 _MOST_FINDINGS = 10_000
-_MOST = {"layer": 40_000, "layers": 40_000, "input": 100_000, "op": 40_000, "bottom": 100_000, "top": 100_000}
+MOST_LAYERS = 40_000
+_MOST = {
+    "layer": MOST_LAYERS,
+    "layers": MOST_LAYERS,
+    "input": 100_000,
+    "op": 40_000,
+    "bottom": 100_000,
+    "top": 100_000,
+}
 """How often a file may state a field. Published nets stay below a sixth of that. It bounds the work."""
 _MEND = "correct the text here or just before, or get the file again if it is damaged"
 
