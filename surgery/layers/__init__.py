@@ -57,6 +57,7 @@ _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in kin
 _FAMILY_OF_PYTHON = {
     "SSH.layers.proposal_layer.ProposalLayer": "detection.proposal",
     "caffe.layers.detectnet.clustering.ClusterDetections": "detection.clustering",
+    "cut_roi_layer.bbox_transform_inv_layer.BBoxTransformInvLayer": "regions.masks",
     "cut_roi_layer.layer.CutROILayer": "regions.masks",
     "caffe_traininglayers.SpatialRepLayer": "spreading",
     "cmap_layer.CmapLayer": "spreading",

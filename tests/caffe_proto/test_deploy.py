@@ -379,6 +379,15 @@ def test_what_scores_a_detector_is_dropped(write: Write) -> None:
     assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Python s s -> objects"]
 
 
+def test_what_scores_a_box_is_dropped(write: Write) -> None:
+    """As in CNN_tabletennis: moves are compared with those of labels, and the box with the label's."""
+    targets = layer("Python", "t", "s y", "targets", PYTHON.format("BBoxTransformLayer"))
+    loss = layer("SmoothL1Loss", "l", "s targets", "loss")
+    metric = layer("Python", "m", "s y", "iou", PYTHON.format("IOULayer"))
+    model = load(write("\n".join([DATA, FC, targets, loss, metric])))
+    assert summary(model) == ["Input  -> x", "InnerProduct x -> s"]
+
+
 @pytest.mark.parametrize("kind", ["ProposalTarget", "FrcnnProposalTarget"])
 def test_regions_chosen_by_labels_are_all_regions_when_deployed(kind: str, write: Write) -> None:
     chosen = layer(kind, "p", "s y", "r l")

@@ -1,4 +1,4 @@
-"""Masks of regions, and regions of the next stage. From MNC."""
+"""Masks and boxes of regions, and regions of the next stage. From MNC and CNN_tabletennis."""
 
 from __future__ import annotations
 
@@ -141,13 +141,37 @@ def regions_of_next_stage(
     _, *corners = exact(build, rois).reshape(rows, 5).split(1)
     facts = exact(build, info).reshape(1, size)
     limits = facts.slice(1, 1) - 1, facts.slice(1, 0) - 1
-    ends: list[Expression] = []
+    ends = [
+        end.at_most(limit).at_least(0) for end, limit in zip(_moved(corners, moves), limits * 2, strict=True)
+    ]
+    return [concatenated([ends[0] * 0, *ends], 1).value]
+
+
+@python_rule("cut_roi_layer.bbox_transform_inv_layer.BBoxTransformInvLayer")
+def moved_box(build: LayerBuilder, layer: Layer, box: Value, move: Value) -> list[Value]:
+    """Boxes moved by two shifts and two stretches each. From CNN_tabletennis.
+
+    Becomes: arithmetic, Concat.
+    Bottoms: boxes (N, 4), moves (N, 4). Tops: (N, 4), each x1, y1, x2 and y2.
+    Source: BrotherJing/CNN_tabletennis ``lib/cut_roi_layer/bbox_transform_inv_layer.py``.
+    """
+    for index, bottom in enumerate((box, move)):
+        if bottom.shape != (box.shape[0], 4):
+            because = "there are four moves for each box"
+            raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", because, _FIX)
+    corners, moves = (exact(build, bottom).split(1) for bottom in (box, move))
+    return [concatenated(_moved(corners, moves), 1).value]
+
+
+def _moved(corners: list[Expression], moves: list[Expression]) -> list[Expression]:
+    """x1, y1, x2 and y2 of a box whose middle moves by shares of its sides, which then stretch."""
+    middles, halves = [], []
     for axis in range(2):
         side = corners[axis + 2] - corners[axis] + 1
-        middle = moves[axis] * side + corners[axis] + side * 0.5
-        half = moves[axis + 2].exp() * side * 0.5
-        ends += [end.at_most(limits[axis]).at_least(0) for end in (middle - half, middle + half)]
-    return [concatenated([ends[0] * 0, ends[0], ends[2], ends[1], ends[3]], 1).value]
+        middles.append(moves[axis] * side + corners[axis] + side * 0.5)
+        halves.append(moves[axis + 2].exp() * side * 0.5)
+    pairs = [*zip(middles, halves, strict=True)]
+    return [middle - half for middle, half in pairs] + [middle + half for middle, half in pairs]
 
 
 _FIX = "give it the blobs that the net was trained with"

@@ -27,12 +27,14 @@ def roi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     Bottoms: (N, C, H, W), rois (R, 5). Tops: (R, C, pooled_h, pooled_w).
     R-C3D: with ``pooled_l`` regions of time (R, 3), each an image's number, x1 and x2, times ``temporal_scale``, of a
     bottom (N, C, L, H, W). Of each step the first 7 x 7 elements are read. Tops: (R, C, pooled_l, pooled_h, pooled_w).
-    Source: rbgirshick/caffe-fast-rcnn and zhaoweicai/mscnn ``src/caffe/layers/roi_pooling_layer.cpp``;
+    CNN_tabletennis: regions (N, 4), one for each image.
+    Source: rbgirshick/caffe-fast-rcnn, zhaoweicai/mscnn and BrotherJing/caffe
+    ``src/caffe/layers/roi_pooling_layer.cpp``;
     VisionLearningGroup/R-C3D ``caffe3d/src/caffe/layers/roi_pooling_layer.cpp``.
     """
     if layer.param.HasField("pooled_l"):
         return [_pooled_in_time(build, layer, x, rois)]
-    regions = read_rois(build, layer, x, rois).padded(float(layer.param.pad_ratio))
+    regions = read_rois(build, layer, x, rois, one_per_image=True).padded(float(layer.param.pad_ratio))
     return [pooled_regions(build, x, regions, pooled_size(layer), float(layer.param.spatial_scale))]
 
 

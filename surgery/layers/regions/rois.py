@@ -61,12 +61,21 @@ class Rois:
         )
 
 
-def read_rois(build: Builder, layer: Layer, x: Value, rois: Value) -> Rois:
+def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_image: bool = False) -> Rois:
     """The rois in the second bottom: (R, 5) or (R, 5, 1, 1), each an image's number and x1, y1, x2, y2.
 
-    The first bottom must be (N, C, H, W). Raises ``ShapeError``.
+    The first bottom must be (N, C, H, W). With ``one_per_image`` they may be (N, 4), one for each image.
+    Raises ``ShapeError``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    sizes = [
+        computable(x.shape[axis], what)
+        for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
+    ]
+    if one_per_image and rois.shape == (x.shape[0], 4):
+        image = Expression(build, build.aligned(build.counted_numbers(sizes[0], "images"), 2, 0))
+        left, top, right, bottom = exact(build, rois).split(1)
+        return Rois(image, left, top, right, bottom, *sizes)
     if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
         because = "a roi is the number of its image, and x1, y1, x2 and y2"
         raise misfit(
@@ -75,10 +84,6 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value) -> Rois:
     image, left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 5).split(1)
     if isinstance(rois.shape[0], AtMost):
         image = image.at_least(0)  # the rows after the last roi belong to image -1
-    sizes = [
-        computable(x.shape[axis], what)
-        for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
-    ]
     return Rois(image.cast(DType.INT32), left, top, right, bottom, *sizes)
 
 

@@ -71,6 +71,13 @@ REFUSALS = [
         "  because one channel holds the chances\n  fix: give it that channel",
     ),
     message(
+        "Python",
+        'python_param { module: "cut_roi_layer.bbox_transform_inv_layer" layer: "BBoxTransformInvLayer" }',
+        ', bottom "b1": shape is (2, 8), expected (2, 4)\n'
+        "  because there are four moves for each box\n  fix: give it the blobs that the net was trained with",
+        [(2, 4), (2, 8)],
+    ),
+    message(
         "DetectionOutput",
         "detection_output_param { num_classes: 2 no_permute: true }",
         ": has 3 bottoms, and nbottom is 6\n"
