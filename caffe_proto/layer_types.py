@@ -228,6 +228,8 @@ _ROWS = (
     LayerType("ProposalTarget", passes_on=1),
     LayerType("Python ProposalTargetLayer", passes_on=1, is_code=True),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
+    LayerType("Python TripletSampleLayer", passes_on=1, is_code=True),
+    LayerType("Python TripletSelectLayer", passes_on=1, is_code=True),
     # Losses and metrics.
     LayerType("Accuracy", role=Role.MEASURE),
     LayerType("ContrastiveLoss", role=Role.MEASURE, predictions=2),

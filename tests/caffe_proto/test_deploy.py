@@ -353,7 +353,9 @@ def test_text_of_the_deploy_net(case: str, write: Write) -> None:
 PYTHON = "python_param {{ module: 'rpn.proposal_target_layer' layer: '{}' }}"
 
 
-@pytest.mark.parametrize("name", ["ProposalTargetLayer", "SpatialDropoutLayer"])
+@pytest.mark.parametrize(
+    "name", ["ProposalTargetLayer", "SpatialDropoutLayer", "TripletSampleLayer", "TripletSelectLayer"]
+)
 def test_code_that_serves_training_alone(name: str, write: Write) -> None:
     """Its first top is its first bottom once the net is deployed; what it adds are labels."""
     code = layer("Python", "p", "s y", "r l", PYTHON.format(name))
@@ -367,6 +369,13 @@ def test_code_that_measures_by_its_name(name: str, write: Write) -> None:
     model = load(write("\n".join([DATA, FC, code])))
     assert summary(model) == ["Input  -> x", "InnerProduct x -> s"]
     assert model.warnings[-1] == 'net.prototxt:3: layer "p" (Python): dropped: it only computes a metric'
+
+
+def test_triplets_that_a_loss_compares_are_the_embedding_when_deployed(write: Write) -> None:
+    chosen = layer("Python", "p", "s y", "anchor positive negative", PYTHON.format("TripletSelectLayer"))
+    loss = layer("Python", "l", "anchor positive negative", "loss", PYTHON.format("TripletLossLayer"))
+    model = load(write("\n".join([DATA, FC, chosen, loss])))
+    assert summary(model) == ["Input  -> x", "InnerProduct x -> s", "Split s -> anchor"]
 
 
 def test_what_scores_a_detector_is_dropped(write: Write) -> None:
