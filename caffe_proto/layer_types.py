@@ -203,6 +203,7 @@ _ROWS = (
     LayerType("Silence", without_parameters=True),
     # Code.
     LayerType("Proposal", example=("1xCxHxW", "1xCxHxW", "1x4")),
+    LayerType("RPN", example=("1xCxHxW", "1xCxHxW", "1x3")),
     LayerType("Python", is_code=True),
     # What reads nothing.
     LayerType("ContinuationIndicator", role=Role.CONSTANT),

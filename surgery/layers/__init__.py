@@ -17,7 +17,7 @@ FAMILIES = {
     "detection.detection_output": "DetectionOutput",
     "detection.mscnn": "BoxGroupOutput BoxOutput DecodeBBox",
     "detection.prior_box": "PriorBox",
-    "detection.proposal": "FrcnnProposal Proposal",
+    "detection.proposal": "FrcnnProposal Proposal RPN",
     "detection.yolo": "YoloDetectionOutput Yolov3DetectionOutput",
     "elementwise": "AbsVal Add Axpy AxpyFast Eltwise Exp Log Maxout Mul Power",
     "flow_resampling": "Resample",

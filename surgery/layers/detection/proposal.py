@@ -14,13 +14,20 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule, which_fork
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.layers.bottoms import overlap_threshold
-from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn
+from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn, of_rpn
 from prototrt.surgery.layers.detection.overlaps import (
     Suppression,
     of_pixel_corners,
     of_pixel_corners_that_meet,
 )
-from prototrt.surgery.layers.detection.proposals import Proposing, best_boxes, numbers_of, one_image, proposed
+from prototrt.surgery.layers.detection.proposals import (
+    Proposals,
+    Proposing,
+    best_boxes,
+    numbers_of,
+    one_image,
+    proposed,
+)
 from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual
 from prototrt.surgery.layers.detection.temporal import temporal_proposals
 from prototrt.surgery.settings import Settings
@@ -50,13 +57,7 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
 def _proposing_of(build: LayerBuilder, layer: Layer, score: Value, info: Value) -> Proposing:
     """What the fields say, as the fork reads them that they are from. Raises ``NetError``."""
     param = layer.param
-    ratios, scales = [*param.ratio], [*param.scale]
-    if not ratios or not scales or min(*ratios, *scales) <= 0:
-        raise NetError(
-            "ratio and scale must be stated, and be positive",
-            because="anchors are made of them",
-            fix="state the ratios and scales that the net was trained with",
-        )
+    ratios, scales = _ratios_and_scales(param)
     base_size = _positive(param.base_size, "base_size")
     is_in_pixels = min(scales) >= base_size
     fork = which_fork(build, layer, "happynear" if is_in_pixels else "pvanet")
@@ -74,6 +75,47 @@ def _proposing_of(build: LayerBuilder, layer: Layer, score: Value, info: Value) 
         scale_places=(2, 3) if numbers_of(info) > _NUMBERS_OF_ONE_SCALE else (2, 2),
         keeps_small=True,
     )
+
+
+def _ratios_and_scales(param: Any) -> tuple[list[float], list[float]]:
+    ratios, scales = [*param.ratio], [*param.scale]
+    if not ratios or not scales or min(*ratios, *scales) <= 0:
+        raise NetError(
+            "ratio and scale must be stated, and be positive",
+            because="anchors are made of them",
+            fix="state the ratios and scales that the net was trained with",
+        )
+    return ratios, scales
+
+
+@layer_rule("RPN")
+def rpn(build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Value) -> list[Value]:
+    """Regions of interest of faster-rcnn-cplusplus2: the best ones, suppressed.
+
+    Becomes: TopK, a While with Gather, Select and arithmetic; its count is one more output.
+    Bottoms: scores (1, 2 A, H, W), moves (1, 4 A, H, W), im_info with height, width and scale. Tops: (R, 5, 1, 1)
+    0, x1, y1, x2, y2 by falling score, and perhaps scores (R, 1, 1, 1). R is ``post_nms_topn``; all boxes with 0.
+    Source: zhanglaplace/faster-rcnn-cplusplus2 ``rpn_layer.cpp``.
+    """
+    one_image(layer, score)
+    param = layer.param
+    threshold = overlap_threshold(param.nms_thresh, "nms_thresh")
+    how = Proposing(
+        anchors=of_rpn(_positive(param.basesize, "basesize"), *_ratios_and_scales(param)),
+        stride=_positive(param.feat_stride, "feat_stride"),
+        min_size=param.boxminsize,
+        before=param.per_nms_topn,
+        most=param.post_nms_topn,
+        suppression=Suppression(threshold, of_pixel_corners, drops_equal=True),
+        measures_unclipped=True,
+    )
+    return _tops_of_four_axes(build, layer, proposed(build, layer, score, move, info, how))
+
+
+def _tops_of_four_axes(build: LayerBuilder, layer: Layer, rois: Proposals) -> list[Value]:
+    rows = rois.scores.shape[0]
+    regions, scores = rois.regions.reshape(rows, 5, 1, 1), rois.scores.reshape(rows, 1, 1, 1)
+    return rois.tops(build, layer, regions.value, scores.value)
 
 
 @python_rule("rpn.proposal_layer.ProposalLayer", "pylayer.proposal_layer.ProposalLayer")
@@ -174,10 +216,7 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
         suppression=Suppression(threshold, of_pixel_corners, first_of_equals=False),
         least_score=settings.number("test_rpn_score_thresh", 0),
     )
-    rois = proposed(build, layer, score, move, info, how)
-    rows = rois.scores.shape[0]
-    regions, scores = rois.regions.reshape(rows, 5, 1, 1), rois.scores.reshape(rows, 1, 1, 1)
-    return rois.tops(build, layer, regions.value, scores.value)
+    return _tops_of_four_axes(build, layer, proposed(build, layer, score, move, info, how))
 
 
 def _refuse_missing(settings: Settings) -> None:

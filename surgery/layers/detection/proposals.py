@@ -26,7 +26,8 @@ class Proposing:
     ``anchors`` (A, 4) are around the first place of the map; ``stride`` pixels are between two places.
     Boxes with a side below ``min_size`` (in pixels of the image before it was scaled) are not candidates,
     or, with ``keeps_small``, candidates of score 0. ``scale_places`` say where im_info holds the scales of
-    heights and widths. The ``before`` best enter the suppression, if any (all, if it is not positive), the first
+    heights and widths. ``measures_unclipped``: sides are those of a box before it is cut to the image, which then ends
+    a pixel later. The ``before`` best enter the suppression, if any (all, if it is not positive), the first
     ``most`` of an image are proposed. Anchors but the first of a place need a score of ``least_score``.
     """
 
@@ -38,6 +39,7 @@ class Proposing:
     suppression: Suppression | None = None
     scale_places: tuple[int, int] = (2, 2)
     keeps_small: bool = False
+    measures_unclipped: bool = False
     least_score: float = LOWEST
 
 
@@ -120,11 +122,17 @@ def _candidates(
     moves = [part.reshape(images, count) for part in codes.split(0)]
     facts = exact(build, info).reshape(1, fixed(numbers_of(info), "the size of im_info"))
     image_height, image_width = facts.slice(1, 0), facts.slice(1, 1)
-    boxes = _clipped(_moved(build, how, height, width, moves), image_width - 1, image_height - 1)
+    (middle_x, reach_x), (middle_y, reach_y) = _moved(build, how, height, width, moves)
+    boxes = Boxes(middle_x - reach_x, middle_y - reach_y, middle_x + reach_x, middle_y + reach_y)
     least_height, least_width = (facts.slice(1, place) * how.min_size for place in how.scale_places)
-    is_large = (boxes.third - boxes.first + 1 >= least_width) & (
-        boxes.fourth - boxes.second + 1 >= least_height
-    )
+    if how.measures_unclipped:
+        boxes = _clipped(boxes, image_width, image_height)
+        is_large = (reach_x * 2 >= least_width) & (reach_y * 2 >= least_height)
+    else:
+        boxes = _clipped(boxes, image_width - 1, image_height - 1)
+        is_large = (boxes.third - boxes.first + 1 >= least_width) & (
+            boxes.fourth - boxes.second + 1 >= least_height
+        )
     if how.keeps_small:
         scores = is_large.chosen(scores, 0)
         is_candidate = scores > LOWEST
@@ -176,14 +184,14 @@ def numbers_of(info: Value) -> int:
     return count
 
 
-def _moved(build: LayerBuilder, how: Proposing, height: Size, width: Size, moves: list[Expression]) -> Boxes:
-    """Anchors at every place, moved and stretched: corners, in pixels."""
-    ends: list[tuple[Expression, Expression]] = []
-    for axis, (side, centre) in enumerate(_anchors(build, how, height, width)):
-        middle = moves[axis] * side + centre
-        reach = moves[2 + axis].exp() * side * 0.5
-        ends.append((middle - reach, middle + reach))
-    return Boxes(ends[0][0], ends[1][0], ends[0][1], ends[1][1])
+def _moved(
+    build: LayerBuilder, how: Proposing, height: Size, width: Size, moves: list[Expression]
+) -> list[tuple[Expression, Expression]]:
+    """Anchors at every place, moved and stretched: middles and half sides along x, and along y, in pixels."""
+    return [
+        (moves[axis] * side + centre, moves[2 + axis].exp() * side * 0.5)
+        for axis, (side, centre) in enumerate(_anchors(build, how, height, width))
+    ]
 
 
 def _anchors(

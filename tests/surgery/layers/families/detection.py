@@ -394,6 +394,12 @@ REFUSALS = [
         ": post_nms_topn is 0, expected 1 or more\n  fix: state post_nms_topn as in the training net",
     ),
     message(
+        "RPN",
+        f"rpn_param {{ {ANCHORS} feat_stride: 16 nms_thresh: 0.7 }}",
+        [(1, 4, 3, 4), (1, 8, 3, 4), (1, 3)],
+        ": basesize is 0, expected 1 or more\n  fix: state basesize as in the training net",
+    ),
+    message(
         "FrcnnProposal",
         "",
         [(1, 4, 3, 4), (1, 8, 3, 4), (1, 3)],
