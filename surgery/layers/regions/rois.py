@@ -72,9 +72,9 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_im
         computable(x.shape[axis], what)
         for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
     ]
-    if one_per_image and rois.shape == (x.shape[0], 4):
+    if one_per_image and rois.shape[:1] == x.shape[:1] and numbers_of(rois.shape, 1) == 4:
         image = Expression(build, build.aligned(build.counted_numbers(sizes[0], "images"), 2, 0))
-        left, top, right, bottom = exact(build, rois).split(1)
+        left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 4).split(1)
         return Rois(image, left, top, right, bottom, *sizes)
     if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
         because = "a roi is the number of its image, and x1, y1, x2 and y2"

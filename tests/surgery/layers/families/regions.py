@@ -16,6 +16,8 @@ CASES = [
     Case("whole map", "ROIPooling", f"roi_pooling_param {{ {TWO_BY_TWO} }}", [MAP, WHOLE], [[[[5, 7], [13, 15]]]]),
     Case("four axes of rois", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
          [MAP, np.reshape(WHOLE, (1, 5, 1, 1))], [[[[15]]]]),
+    Case("one for each image", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
+         [MAPS, np.reshape([[2, 2, 3, 3], [1, 2, 2, 3]], (2, 4, 1, 1))], [[[[15]]], [[[-9]]]]),
     Case("of the second image", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
          [MAPS, [[1, 2, 2, 3, 3], [0, 2, 2, 3, 3]]], [[[[-10]]], [[[15]]]]),
     Case("halves away from zero", "ROIPooling", "roi_pooling_param { pooled_h: 1 pooled_w: 1 spatial_scale: 0.5 }",
