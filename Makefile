@@ -3,6 +3,7 @@
 #   make test      lints, checks types and runs the tests
 #   make test-slow runs the tests that take long
 #   make test-lowest PYTHON=python3.10  runs the tests with the lowest versions that setup.cfg allows
+#   make test-torch runs the tests that need PyTorch, which it installs (large)
 #   make test-triton serves the sample with a real Triton server
 #   make bench     measures times
 #   make coverage  runs every test, and lists the lines that none of them reaches
@@ -24,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow test-lowest test-triton coverage lint bench precision oracle fuzz proto ptx man docs vendor wheel sdist release lock locked pin clean
+.PHONY: convert test test-slow test-lowest test-torch test-triton coverage lint bench precision oracle fuzz proto ptx man docs vendor wheel sdist release lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -52,6 +53,12 @@ test-lowest: build/uv/bin/uv .dev/prototrt
 build/uv/bin/uv:
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet uv
+
+# Not a part of the development packages: for many machines PyTorch is several gigabytes.
+test-torch: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --editable '.[torch]'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu' \
+		tests/converter/torch tests/converter/selftest/test_torch_engine.py tests/converter/sessions/test_lent_arrays.py
 
 # The server needs NumPy 1, and with it an environment of its own. It also needs the system's libpython of this version.
 TRITON := build/triton

@@ -82,7 +82,7 @@ UpgradeStage: TypeAlias = Literal["parsed", "rewritten"]
 UPGRADE_STAGES: tuple[UpgradeStage, ...] = get_args(UpgradeStage)
 SectionName: TypeAlias = Literal[
     "machine", "backends", "goldens", "speed", "floors", "replays", "sessions", "profiles", "libraries",
-    "kernels", "verify", "plugins", "pycuda", "builds", "reference", "onnxruntime",
+    "torch", "kernels", "verify", "plugins", "pycuda", "builds", "reference", "onnxruntime",
 ]  # fmt: skip
 SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
 """Of ``selftest``, by importance: time may run out."""

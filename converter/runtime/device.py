@@ -104,7 +104,7 @@ class Device(Protocol):
         """Record what ``enqueue`` queues, without running it. Raises ``CaptureError``."""
 
 
-def find_device(name: DeviceName | None = None) -> Device:
+def find_device(name: str | None = None) -> Device:
     """The adapter of this name; without a name, that of an installed package, cuda-python first.
 
     Raises ``EngineError`` with the package to install.

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prototrt.converter.companions.signing import Trusted
-from prototrt.converter.runtime.device import Device, DeviceName, find_device
+from prototrt.converter.runtime.device import Device, find_device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
 from prototrt.converter.runtime.plan_file import PlanFile, load_plan, plan_with_manifest
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def engine_of(
     source: Graph | Plan | Engine | str | os.PathLike[str],
-    device: Device | DeviceName | None,
+    device: Device | str | None,
     trust: Trusted,
     runtime_cache: str | os.PathLike[str] | None = None,
 ) -> Engine:
@@ -47,7 +47,7 @@ def engine_of(
     return _loaded(file, place, KernelCache(runtime_cache))
 
 
-def _device(device: Device | DeviceName | None) -> Device:
+def _device(device: Device | str | None) -> Device:
     return find_device(device) if device is None or isinstance(device, str) else device
 
 

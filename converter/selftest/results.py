@@ -1,4 +1,4 @@
-"""The results of a run: as facts for programs, as the tables of docs/gpu-results.md, and in ten lines."""
+"""The results of a run: as facts for programs, as the tables of docs/gpu-results.md, and in a few lines."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _PLAIN = {
     "builds": "TensorRT for RTX builds the nets",
     "reference": "NumPy gives Caffe's numbers",
     "onnxruntime": "onnxruntime gives Caffe's numbers",
+    "torch": "PyTorch gives Caffe's numbers",
 }
 """The sections that have a line in the summary."""
 
@@ -60,7 +61,7 @@ class SelfTest:
 
     @property
     def summary(self) -> list[str]:
-        """What works here, in ten lines."""
+        """What works here, in a few lines."""
         sections = {section.name: section for section in self.sections}
         tests = [f"{title}: {_share(sections.get(name))}" for name, title in _PLAIN.items()]
         return [

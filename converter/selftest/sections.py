@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import prototrt
 from prototrt.converter.machines.doctor import Ability, diagnose
@@ -19,8 +20,7 @@ from prototrt.converter.selftest.engines import engine_session
 from prototrt.converter.selftest.isolation import serve
 from prototrt.converter.selftest.rows import Check, NotHereError
 from prototrt.converter.selftest.sessions import SessionOf
-from prototrt.converter.selftest.timing import Stopwatch, clocks
-from prototrt.surgery.ir import Graph
+from prototrt.converter.selftest.timing import Stopwatch, clocks, torch_with_gpu
 
 GPU = "GPU"
 """Begins the names of the rows about GPUs in the section ``machine``."""
@@ -44,10 +44,7 @@ def _stopwatch() -> Stopwatch:
 
 
 def _on(way: Way) -> SessionOf:
-    def session_of(graph: Graph, **options: Any) -> prototrt.Session:
-        return prototrt.Session(graph, on=way, **options)
-
-    return session_of
+    return partial(prototrt.Session, on=way)
 
 
 def machine() -> Iterator[Check]:
@@ -77,15 +74,24 @@ def _possible(ability: Ability) -> str:
 
 
 def _in_onnxruntime(folder: Path) -> Iterator[Check]:
-    for check in goldens.once(folder, _on("onnx")):
-        yield Check(check.what, lambda check=check: _if_installed(check))  # type: ignore[misc]  # mypy does not infer it
+    return _if_installed(("onnx", "onnxruntime"), goldens.once(folder, _on("onnx")))
 
 
-def _if_installed(check: Check) -> str | tuple[str, ...]:
-    for name in ("onnx", "onnxruntime"):
-        if find_spec(name) is None:
-            raise NotHereError(f"{name} is not installed")
-    return check.attempt()
+def _in_torch(folder: Path) -> Iterator[Check]:
+    place = "cpu" if torch_with_gpu() is None else "cuda"
+    checks = goldens.once(folder, partial(prototrt.Session, on="torch", device=place))
+    return _if_installed(
+        ("torch", "safetensors"), (replace(each, what=f"{each.what}, {place}") for each in checks)
+    )
+
+
+def _if_installed(packages: Sequence[str], checks: Iterable[Check]) -> Iterator[Check]:
+    missing = next((name for name in packages if find_spec(name) is None), None)
+
+    def refuse() -> str:
+        raise NotHereError(f"{missing} is not installed")
+
+    return (replace(check, attempt=refuse) if missing else check for check in checks)
 
 
 SECTIONS: dict[SectionName, Section] = {
@@ -117,6 +123,11 @@ SECTIONS: dict[SectionName, Section] = {
     "profiles": Section("call one engine with other sizes", lambda _: engines.profiles(engine_session)),
     "libraries": Section(
         "share arrays and streams with PyTorch and CuPy", lambda _: libraries.libraries(engine_session)
+    ),
+    "torch": Section(
+        "run every net as a PyTorch module, on the GPU if there is one, and compare with Caffe's numbers",
+        _in_torch,
+        needs="nothing",
     ),
     "kernels": Section("run the Tile kernel by itself", lambda _: kernels.kernels(), needs="GPU"),
     "verify": Section("run prototrt.verify on engines", goldens.verification),

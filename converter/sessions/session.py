@@ -25,7 +25,7 @@ from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
     from prototrt.converter.companions.signing import Trusted
-    from prototrt.converter.runtime.device import Device, DeviceName
+    from prototrt.converter.runtime.device import Device
     from prototrt.converter.runtime.engine import Engine
     from prototrt.converter.tensorrt.builder import Plan
 
@@ -96,10 +96,10 @@ def _onnx_lstm(graph: Graph, exporting: ExportOptions | None = None) -> Evaluato
     return _onnx(graph, replace(exporting or ExportOptions(), onnx_lstm=True))
 
 
-def _torch(graph: Graph) -> Evaluator:
+def _torch(graph: Graph, device: str | None = None) -> Evaluator:
     from prototrt.converter.torch.evaluator import TorchEvaluator
 
-    return TorchEvaluator(graph)
+    return TorchEvaluator(graph, device or "cpu")
 
 
 def _is_prototxt(source: object) -> bool:
@@ -125,7 +125,7 @@ WAYS: dict[Way, Callable[..., Evaluator]] = {
     "onnx-lstm": _onnx_lstm,
     "torch": _torch,
 }
-"""The ways to run a graph on the CPU; beside them there is ``ENGINE``."""
+"""The ways to run a graph on arrays of NumPy; beside them there is ``ENGINE``."""
 _EXPORTED: tuple[Way, ...] = ("onnx", "onnx-lstm")
 
 ENGINE: Final = "engine"
@@ -146,7 +146,8 @@ class Session:
     With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
     Caffe's; ``prepare()`` and ``run_steps()`` give all rows.
 
-    ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``.
+    ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``. With ``"torch"``,
+    ``device`` is PyTorch's name of what computes, such as ``"cuda"``, in float32 without TF32; by default the CPU.
 
     What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
     Ed25519 public keys or several, runs only plans that were signed with one of them, and ``trust=Trust(KEYS,
@@ -170,7 +171,7 @@ class Session:
         cut: bool = False,
         exporting: ExportOptions | None = None,
         trust: Trusted = False,
-        device: Device | DeviceName | None = None,
+        device: Device | str | None = None,
         stream: Any = None,
         graphs: bool = True,
         runtime_cache: str | os.PathLike[str] | None = None,
@@ -188,7 +189,7 @@ class Session:
         self._cut = cut
         self._runner: Runner
         if isinstance(source, Graph) and on in WAYS:
-            options = [exporting] if on in _EXPORTED else []
+            options = [exporting] if on in _EXPORTED else [device] if on == "torch" else []
             self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, *options))
         elif not isinstance(source, Graph) and is_onnx_file(source):
             self._runner = _onnx_file(source)

@@ -18,24 +18,39 @@ from prototrt.surgery.ir import Array, Graph
 
 
 class TorchEvaluator:
-    """Runs the module of a graph. Raises ``BuildError`` if PyTorch or safetensors cannot be imported."""
+    """Runs the module of a graph on a device of PyTorch, such as ``"cuda"``, there in float32 without TF32.
 
-    def __init__(self, graph: Graph) -> None:
+    Raises ``BuildError`` if PyTorch or safetensors cannot be imported, or PyTorch has no such device here.
+    """
+
+    def __init__(self, graph: Graph, device: str = "cpu") -> None:
         self._torch, _ = _imported("torch"), _imported("safetensors")
+        self._device = device
         states = [pair.input for pair in graph.recurrences if not pair.exposed]
         self._arguments = [value for value in graph.inputs if value not in states] + states
         self._outputs = graph.outputs
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "net.py"
             export_torch(graph, path)
-            self._net = _executed(path).load()
+            net = _executed(path).load()
+        try:
+            self._net = net.to(device)
+        except (RuntimeError, AssertionError) as error:  # PyTorch asserts where it was built without CUDA
+            raise BuildError(
+                f"PyTorch cannot compute on the device {device!r}: {error}",
+                fix="leave device out to compute on the CPU, or install a PyTorch for this machine's GPU",
+            ) from error
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        tensors = [self._torch.from_numpy(np.array(feeds[value.name])) for value in self._arguments]
-        with self._torch.no_grad():
+        arrays = [np.array(feeds[value.name]) for value in self._arguments]
+        tensors = [self._torch.from_numpy(array).to(self._device) for array in arrays]
+        # Convolutions and recurrent layers of cuDNN use TF32 unless this is said; products of PyTorch do not.
+        with self._torch.no_grad(), self._torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             results = self._net(*tensors)
         results = results if isinstance(results, tuple) else (results,)
-        return {value.name: result.numpy() for value, result in zip(self._outputs, results, strict=True)}
+        return {
+            value.name: result.cpu().numpy() for value, result in zip(self._outputs, results, strict=True)
+        }
 
 
 def _imported(name: str) -> Any:

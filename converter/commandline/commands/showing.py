@@ -178,7 +178,7 @@ def doctor(as_json: bool) -> None:
 def selftest(
     target: str | None, only: tuple[SectionName, ...], budget: float | None, shown: str | None, as_json: bool
 ) -> None:
-    """Try on this machine what prototrt does, in less than five minutes, and say in ten lines what works.
+    """Try on this machine what prototrt does, in less than five minutes, and say in a few lines what works.
 
     On a GPU, nets of every family are built, run and compared with Caffe's numbers, and LSTMs are timed beside cuDNN
     and what the GPU can do at best. Without one, nets are built if TensorRT for RTX is installed, and run on the CPU.

@@ -84,4 +84,4 @@ def test_pycuda_without_another_library(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_device_that_is_none() -> None:
     with pytest.raises(ValueError, match="device is 'opencl', expected one of cuda-python, pycuda"):
-        find_device("opencl")  # type: ignore[arg-type]  # the mistake
+        find_device("opencl")

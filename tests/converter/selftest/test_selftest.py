@@ -57,11 +57,11 @@ def sections_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Rows], list[str]]:
 def test_without_a_gpu_the_rest_is_tried(sections_of: Callable[[Rows], list[str]]) -> None:
     asked = sections_of({"machine": [RTX]})
     result = prototrt.selftest()
-    assert asked == ["machine", "builds", "reference", "onnxruntime"]
+    assert asked == ["machine", "torch", "builds", "reference", "onnxruntime"]
     assert [section.name for section in result.sections] == list(SECTION_NAMES)
     assert "## speed\n\nnot tried: there is no GPU; it would time LSTM engines" in result.markdown()
     *lines, last = result.summary
-    assert last.startswith("Checks: 12 not tried, 4 ok, in ")
+    assert last.startswith("Checks: 12 not tried, 5 ok, in ")
     assert lines == [
         "This machine: no GPU, no driver, tensorrt-rtx 1.7",
         "An engine loads and runs: not tried, there is no GPU",
@@ -71,6 +71,7 @@ def test_without_a_gpu_the_rest_is_tried(sections_of: Callable[[Rows], list[str]
         "TensorRT for RTX builds the nets: yes, 1 of 1",
         "NumPy gives Caffe's numbers: yes, 1 of 1",
         "onnxruntime gives Caffe's numbers: yes, 1 of 1",
+        "PyTorch gives Caffe's numbers: yes, 1 of 1",
         "Speed of an LSTM: not tried, there is no GPU",
     ]
     result.refuse()
@@ -88,7 +89,7 @@ def test_with_a_gpu_all_is_tried(sections_of: Callable[[Rows], list[str]]) -> No
     assert asked == list(SECTION_NAMES)
     assert result.summary[0] == "This machine: a card, no driver, tensorrt-rtx 1.7"
     assert result.summary[2] == "Engines give Caffe's numbers: no, 1 of 2; rnn: h is off by 1; 1 not tried"
-    assert result.summary[8] == "Speed of an LSTM: H 256: 8 us, 4 us by cuDNN, 1 us at best"
+    assert result.summary[9] == "Speed of an LSTM: H 256: 8 us, 4 us by cuDNN, 1 us at best"
     with pytest.raises(VerificationError, match="goldens: rnn: WRONG, h is off by 1"):
         result.refuse()
 
@@ -97,7 +98,16 @@ def test_where_no_engine_loads_none_is_tried(sections_of: Callable[[Rows], list[
     """The whole error stands once in the report, rather than a part of it two hundred times."""
     asked = sections_of({"machine": [GPU], "backends": [Row("TensorRT", "FAILED", ("a reason",))]})
     result = prototrt.selftest()
-    assert asked == ["machine", "backends", "floors", "kernels", "builds", "reference", "onnxruntime"]
+    assert asked == [
+        "machine",
+        "backends",
+        "floors",
+        "torch",
+        "kernels",
+        "builds",
+        "reference",
+        "onnxruntime",
+    ]
     assert "## goldens\n\nnot tried: no engine loads here, see backends; it would run" in result.markdown()
     long = "x" * 1000
 
@@ -288,7 +298,7 @@ def test_the_command(folder: Path, sections_of: Callable[[Rows], list[str]]) -> 
         "  fix: send the developers the file of results that prototrt selftest writes\n"
     )
     assert result.stdout.splitlines() == read("results.json").summary
-    assert len(read("results.json").summary) == 10
+    assert len(read("results.json").summary) == 11
 
 
 @pytest.mark.parametrize(

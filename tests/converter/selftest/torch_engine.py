@@ -116,8 +116,8 @@ class TorchEvaluator:
 class TorchContext(FakeContext):
     """An execution context; on the fake GPU it waits for its turn in the stream, as all work there."""
 
-    def __init__(self, engine: TorchEngine, where: str) -> None:
-        super().__init__(engine, None)
+    def __init__(self, engine: TorchEngine, where: str, config: Any) -> None:
+        super().__init__(engine, config)
         self._evaluator, self._where = TorchEvaluator(engine.graph, where), where
         # What is computed under capture lies here, and nothing else: a replay writes there again.
         self._pool = torch().cuda.MemPool() if where == "cuda" else None
@@ -168,7 +168,7 @@ class TorchEngine(FakeEngine):
         self._where = where
 
     def create_execution_context(self, config: Any = None) -> TorchContext:
-        context = TorchContext(self, self._where)
+        context = TorchContext(self, self._where, config)
         self.contexts.append(context)
         return context
 

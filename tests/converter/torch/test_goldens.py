@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
-from prototrt.tests.converter.torch.torch_session import TorchSession
+from prototrt.tests.converter.torch.torch_session import TorchSession, torch
 from prototrt.tests.golden_cases import Case, caffe_cases, check, fork_cases
 
 
 @pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
 def test_module_agrees_with_caffe(case: Case) -> None:
     check(case, TorchSession)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no PyTorch that sees a GPU")
+@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
+def test_module_on_a_gpu_agrees_with_caffe(case: Case) -> None:
+    check(case, partial(TorchSession, device="cuda"))
 
 
 @pytest.mark.parametrize("case", caffe2_cases(), ids=str)

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import prototrt
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.cli import main
 from prototrt.converter.torch.names import MODULE_NAMES
 from prototrt.tests.converter.onnx.test_primitives import CASES, graph_of
@@ -100,6 +101,14 @@ def test_names_of_modules_are_known() -> None:
     """A layer that has the name of an attribute of every module gets another one."""
     names = {name for name in dir(torch.nn.Module()) if not name.startswith("_")}
     assert names - MODULE_NAMES == {"T_destination"} & names
+
+
+def test_a_device_that_pytorch_does_not_have() -> None:
+    with pytest.raises(BuildError) as caught:
+        prototrt.Session(prototrt.rewrite(case_called("net_lrcn").load()), on="torch", device="abacus")
+    first, fix = str(caught.value).split("\n  fix: ")
+    assert first.startswith("PyTorch cannot compute on the device 'abacus': Expected one of cpu, cuda, ")
+    assert fix == "leave device out to compute on the CPU, or install a PyTorch for this machine's GPU"
 
 
 def test_the_written_module_is_verified(tmp_path: Path) -> None:

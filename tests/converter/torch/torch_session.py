@@ -40,5 +40,5 @@ def module_of(graph: Graph, folder: Path | None = None) -> Any:
 class TorchSession(prototrt.Session):
     """Runs the module of a graph, and leaves out rows that do not count."""
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph, on="torch", cut=True)
+    def __init__(self, graph: Graph, device: str | None = None) -> None:
+        super().__init__(graph, on="torch", cut=True, device=device)
