@@ -29,7 +29,7 @@ def test_convert_writes_plan_and_manifest(tmp_path: Path) -> None:
         [f"{layer}_{state}_T", "->", f"{layer}_{state}_0"] for layer in ("lstm1", "lstm2") for state in "hc"
     ]
     assert runs_on.startswith("runs on  TensorRT for RTX ")
-    assert runs_on.endswith(": GeForce and RTX GPUs of compute capability 8.0 and newer")
+    assert runs_on.endswith(": GeForce and RTX GPUs of compute capability 8.0, 8.6, 8.9, 12.0 and newer")
     assert last.startswith(f"{target}: ")
 
 

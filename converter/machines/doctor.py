@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -29,6 +30,8 @@ PACKAGES = (
     "onnxruntime",
     "h5py",
 )
+_SAME_MODULE = {"cuda-python": "cuda-bindings", "onnxruntime": "onnxruntime-gpu"}
+"""Packages by which another one's module may be there, too."""
 NO_GPU = "the driver finds no GPU"
 
 
@@ -73,10 +76,10 @@ def diagnose() -> Diagnosis:
 
 
 def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    for name in (package, _SAME_MODULE.get(package)):
+        with suppress(metadata.PackageNotFoundError):
+            return f"{metadata.version(name)}{'' if name == package else f' ({name})'}" if name else None
+    return None
 
 
 def _building(backend: BackendName, name: str, driver: Driver | None) -> Ability:

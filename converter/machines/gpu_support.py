@@ -4,7 +4,8 @@ Sources, below https://docs.nvidia.com/deeplearning/:
 ``tensorrt-rtx/latest/getting-started/support-matrix-1/1.0.html`` to ``1.5.html`` (plans are portable across 8.6, 8.9
 and 12.0, and leave Turing out; 12.1 from 1.5 on), ``tensorrt/latest/getting-started/release-notes-10/10.0.1.html``
 (Volta is deprecated), ``10.5.0.html`` (Volta is gone), ``10.8.0.html`` (Blackwell). A build against CUDA N needs a
-driver that knows CUDA N.0: https://docs.nvidia.com/deploy/cuda-compatibility.
+driver that knows CUDA N.0: https://docs.nvidia.com/deploy/cuda-compatibility. TensorRT for RTX 1.7.1 on an H200 (9.0)
+refused its own plans, and listed what they run on: 8.0, 8.6, 8.9, 12.0, 12.1, above 12.0.
 """
 
 from __future__ import annotations
@@ -19,24 +20,35 @@ from prototrt.converter.options import BackendName
 
 Version: TypeAlias = tuple[int, int]
 _CUDA_MAJORS = range(11, 20)
+_ENTERPRISE = Worded("use TensorRT itself: {}", Option("backend", "enterprise"))
 
 BACKEND_NAMES: Mapping[BackendName, str] = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRange:
-    """Compute capabilities on which plans run, from a release on. None means no upper limit."""
+    """Compute capabilities on which plans run, from a release on. None means no upper limit.
+
+    Between the ``named`` ones, plans ``refuse`` to run, or nobody knows; newer ones than the last may run them.
+    """
 
     since: Version
     oldest: Version
     named: tuple[Version, ...] | None
     newest: Version | None = None
+    refuse: bool = False
+
+    @property
+    def text(self) -> str:
+        named = self.named if self.named and self.refuse else (self.oldest,)
+        return f"{', '.join(map(_dotted, named))} and newer"
 
 
 _SUPPORT: dict[BackendName, tuple[GpuRange, ...]] = {
     "rtx": (
         GpuRange((1, 0), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0))),
         GpuRange((1, 5), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0), (12, 1))),
+        GpuRange((1, 7), oldest=(8, 0), named=((8, 0), (8, 6), (8, 9), (12, 0)), refuse=True),
     ),
     "enterprise": (
         GpuRange((10, 0), oldest=(7, 0), named=None, newest=(9, 0)),
@@ -61,7 +73,7 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
     version = _version(gpu.capability)
     if version < support.oldest:
         fix = (
-            Worded("use TensorRT itself: {}", Option("backend", "enterprise"))
+            _ENTERPRISE
             if backend == "rtx" and version >= _SUPPORT["enterprise"][-1].oldest
             else "use a newer GPU"
         )
@@ -77,7 +89,13 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
             f" this GPU has {gpu.capability}",
             "install a newer TensorRT: pip install --upgrade tensorrt",
         )
-    if support.named is not None and version not in support.named:
+    if support.named and support.refuse and version not in support.named and version < support.named[-1]:
+        return GpuVerdict(
+            "no",
+            f"its plans run on compute capability {support.text}, this GPU has {gpu.capability}",
+            _ENTERPRISE,
+        )
+    if support.named and not support.refuse and version not in support.named:
         return GpuVerdict(
             "untried", f"NVIDIA's support matrix does not list GPUs of compute capability {gpu.capability}"
         )
@@ -91,9 +109,8 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
     """
     backend, release = tensorrt["flavour"], tensorrt["version"]
     if backend == "rtx":
-        oldest = _support(backend, _version(release)).oldest
         chosen = tensorrt.get("compute_capabilities")
-        which = ", ".join(chosen) if chosen else f"{_dotted(oldest)} and newer"
+        which = ", ".join(chosen) if chosen else _support(backend, _version(release)).text
         gpus = f"GeForce and RTX GPUs of compute capability {which}"
     elif tensorrt.get("hardware_compatibility_level") == "ampere+":
         gpus = "GPUs of compute capability 8.0 and newer"

@@ -1,4 +1,4 @@
-"""The third opinion: a Graph written as ONNX and run by onnxruntime, on the CPU."""
+"""The third opinion: a Graph written as ONNX and run by onnxruntime, on the CPU unless another device is named."""
 
 from __future__ import annotations
 
@@ -31,19 +31,24 @@ from prototrt.surgery.ir import Array, Graph, walk
 from prototrt.surgery.ops import Plugin
 
 _ERRORS_ONLY = 3
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 class OnnxEvaluator:
-    """Runs the very file that is exported, written to a temporary folder."""
+    """Runs the very file that is exported, written to a temporary folder.
 
-    def __init__(self, graph: Graph, exporting: ExportOptions | None = None) -> None:
+    ``device`` is ``"cpu"``, or ``"cuda"`` or ``"cuda:1"``, which need the package onnxruntime-gpu. There, onnxruntime
+    computes in float32 without TF32. Raises ``BuildError`` where it does not have the device.
+    """
+
+    def __init__(self, graph: Graph, exporting: ExportOptions | None = None, device: str = "cpu") -> None:
         _refuse_plugins(graph)
         model, lowered = onnx_from_graph(graph, exporting or ExportOptions())
         with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
             path = Path(folder) / "model.onnx"
             with publication(path, durable=False) as files:
                 write_model(files, path, model, lowered.weights)
-            self._model = _OpenModel(path)
+            self._model = _OpenModel(path, device)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All outputs, states included, for these inputs, states included."""
@@ -64,10 +69,11 @@ def _refuse_plugins(graph: Graph) -> None:
 class OnnxFileEvaluator:
     """Runs the file of a model that was exported before. ``signature`` is what its manifest states.
 
-    Raises ``UnreadableFileError`` if there is no model, or no manifest beside it that describes it.
+    ``device`` as for ``OnnxEvaluator``. Raises ``UnreadableFileError`` if there is no model, or no manifest beside it
+    that describes it.
     """
 
-    def __init__(self, file: str | os.PathLike[str]) -> None:
+    def __init__(self, file: str | os.PathLike[str], device: str = "cpu") -> None:
         path, manifest = os.fspath(file), manifest_of(file)
         if not Path(path).is_file():
             raise UnreadableFileError(
@@ -80,7 +86,7 @@ class OnnxFileEvaluator:
             self.signature = signature_of_manifest(facts)
         except WRONG as error:
             raise no_manifest_of_ours(manifest, error) from error
-        self._model = _OpenModel(Path(path))
+        self._model = _OpenModel(Path(path), device)
         _refuse_others("inputs", {value.name for value in self.signature.inputs}, self._model.inputs, path)
         _refuse_others("outputs", {value.name for value in self.signature.outputs}, self._model.outputs, path)
 
@@ -92,19 +98,24 @@ class OnnxFileEvaluator:
 class _OpenModel:
     """A model that onnxruntime has loaded."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, device: str) -> None:
         runtime = imported("onnxruntime")
+        providers = _providers(runtime, device)
         options = runtime.SessionOptions()
         options.log_severity_level = _ERRORS_ONLY
         # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
         # bits on some CPUs.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         try:
-            self._session: Any = runtime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+            self._session: Any = runtime.InferenceSession(str(path), options, providers=providers)
         except Exception as error:  # onnxruntime's errors share no base class
             raise BuildError("onnxruntime refuses the model", because=str(error)) from error
+        # A provider whose libraries are missing is left out without an error.
+        if device != "cpu" and _CUDA not in self._session.get_providers():
+            raise BuildError(
+                "onnxruntime found no CUDA: its provider was not loaded",
+                fix="pip install 'onnxruntime-gpu[cuda,cudnn]' installs the libraries of CUDA that it needs",
+            )
         self.inputs = [item.name for item in self._session.get_inputs()]
         self.outputs = [item.name for item in self._session.get_outputs()]
 
@@ -115,6 +126,25 @@ class _OpenModel:
         except Exception as error:  # onnxruntime's errors share no base class
             raise ConversionError("onnxruntime fails", because=str(error)) from error
         return dict(zip(self.outputs, results, strict=True))
+
+
+def _providers(runtime: Any, device: str) -> list[Any]:
+    """What onnxruntime computes with. Raises ``BuildError`` where it does not have the device."""
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
+        return [_CPU]
+    available = runtime.get_available_providers()
+    if kind != "cuda" or _CUDA not in available:
+        raise BuildError(
+            f"onnxruntime cannot compute on the device {device!r}: it has {', '.join(available)}",
+            fix="leave device out to compute on the CPU, or install onnxruntime-gpu in place of onnxruntime for"
+            ' device="cuda"',
+        )
+    if hasattr(
+        runtime, "preload_dlls"
+    ):  # from onnxruntime 1.21 on: libraries that pip installed, as for PyTorch
+        runtime.preload_dlls()
+    return [(_CUDA, {"use_tf32": "0", "device_id": number or "0"}), _CPU]
 
 
 def _refuse_others(side: str, expected: Collection[str], present: Collection[str], path: str) -> None:

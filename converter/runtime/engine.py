@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.runtime.bindings import profile_shapes, refuse_other_bindings, signature_of_engine
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.kernel_cache import KernelCache
@@ -105,7 +105,11 @@ class Engine:
         return EngineError(
             f"{here} cannot load the plan" + (f", which {built_with} built" if other else ""),
             because=self._log_text(),
-            fix="convert the model again, with the TensorRT and on the kind of GPU that will run it",
+            fix=Worded(
+                "convert the model again, with the TensorRT and on the kind of GPU that will run it;"
+                " {} says which TensorRT runs on this GPU",
+                Command("doctor"),
+            ),
         )
 
     def _log_text(self) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,6 @@ from prototrt.converter.selftest import engines, floors, goldens, kernels, libra
 from prototrt.converter.selftest.engines import engine_session
 from prototrt.converter.selftest.isolation import serve
 from prototrt.converter.selftest.rows import Check, NotHereError
-from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.converter.selftest.timing import Stopwatch, clocks, torch_with_gpu
 
 GPU = "GPU"
@@ -41,10 +41,6 @@ def _stopwatch() -> Stopwatch:
     from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 
     return Stopwatch(CudaPythonDevice())
-
-
-def _on(way: Way) -> SessionOf:
-    return partial(prototrt.Session, on=way)
 
 
 def machine() -> Iterator[Check]:
@@ -74,24 +70,29 @@ def _possible(ability: Ability) -> str:
 
 
 def _in_onnxruntime(folder: Path) -> Iterator[Check]:
-    return _if_installed(("onnx", "onnxruntime"), goldens.once(folder, _on("onnx")))
+    return _with_packages(("onnx", "onnxruntime"), folder, "onnx", _onnxruntime_with_gpu)
+
+
+def _onnxruntime_with_gpu() -> bool:
+    return "CUDAExecutionProvider" in importlib.import_module("onnxruntime").get_available_providers()
 
 
 def _in_torch(folder: Path) -> Iterator[Check]:
-    place = "cpu" if torch_with_gpu() is None else "cuda"
-    checks = goldens.once(folder, partial(prototrt.Session, on="torch", device=place))
-    return _if_installed(
-        ("torch", "safetensors"), (replace(each, what=f"{each.what}, {place}") for each in checks)
-    )
+    return _with_packages(("torch", "safetensors"), folder, "torch", lambda: torch_with_gpu() is not None)
 
 
-def _if_installed(packages: Sequence[str], checks: Iterable[Check]) -> Iterator[Check]:
+def _with_packages(
+    packages: Sequence[str], folder: Path, way: Way, has_gpu: Callable[[], bool]
+) -> Iterator[Check]:
+    """Every net, on the GPU if the packages can use one. They may be missing."""
     missing = next((name for name in packages if find_spec(name) is None), None)
+    place = "cuda" if missing is None and has_gpu() else "cpu"
 
     def refuse() -> str:
         raise NotHereError(f"{missing} is not installed")
 
-    return (replace(check, attempt=refuse) if missing else check for check in checks)
+    for check in goldens.once(folder, partial(prototrt.Session, on=way, device=place)):
+        yield Check(f"{check.what}, {place}", refuse if missing else check.attempt)
 
 
 SECTIONS: dict[SectionName, Section] = {
@@ -125,7 +126,7 @@ SECTIONS: dict[SectionName, Section] = {
         "share arrays and streams with PyTorch and CuPy", lambda _: libraries.libraries(engine_session)
     ),
     "torch": Section(
-        "run every net as a PyTorch module, on the GPU if there is one, and compare with Caffe's numbers",
+        "run every net as a PyTorch module, on the GPU if PyTorch uses it, and compare with Caffe's numbers",
         _in_torch,
         needs="nothing",
     ),
@@ -140,11 +141,13 @@ SECTIONS: dict[SectionName, Section] = {
     ),
     "reference": Section(
         "compute every net with NumPy, and compare with Caffe's numbers",
-        lambda folder: goldens.once(folder, _on("reference")),
+        lambda folder: goldens.once(folder, partial(prototrt.Session)),
         needs="nothing",
     ),
     "onnxruntime": Section(
-        "run every net as an ONNX model, and compare with Caffe's numbers", _in_onnxruntime, needs="nothing"
+        "run every net as an ONNX model, on the GPU if onnxruntime uses it, and compare with Caffe's numbers",
+        _in_onnxruntime,
+        needs="nothing",
     ),
 }
 

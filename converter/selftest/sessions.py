@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import prototrt
-from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.selftest.nets import Size, lstm_graph, varying_lstm
 from prototrt.converter.selftest.rows import Check
 from prototrt.surgery.ir import Array, Graph
 
@@ -31,11 +31,13 @@ def small_lstm() -> Graph:
 
 
 def sessions(session_of: SessionOf) -> Iterator[Check]:
-    """Reset of some streams, a saved state, two threads on one engine."""
+    """Reset of some streams, a saved state, two threads on one engine, many streams in one call."""
     graph = small_lstm()
     yield Check("session, some streams are reset", lambda: reset(session_of(graph), graph))
     yield Check("session, saved and resumed", lambda: resumed(session_of(graph), graph))
     yield Check("session, two threads on one engine", lambda: threads(session_of(graph), graph))
+    many = varying_lstm()
+    yield Check("sessions, streams that come and go", lambda: streams(session_of(many), many))
 
 
 def reset(session: prototrt.Session, graph: Graph) -> str:
@@ -62,6 +64,28 @@ def threads(first: prototrt.Session, graph: Graph) -> str:
     with ThreadPoolExecutor(2) as pool:
         both = pool.map(conversation, (first, prototrt.Session(first.engine)), (1, 2))
         return largest_of(*both)
+
+
+def streams(session: prototrt.Session, graph: Graph) -> str:
+    """Five streams of one engine, some of them ready at a time, each beside a session of its own."""
+    random, worst = np.random.default_rng(1), 0.0
+    with prototrt.Sessions(session, streams=5) as pool:
+        references = {pool.open(): prototrt.Session(graph) for _ in range(5)}
+        for call in range(4 * CALLS):
+            if call % CALLS == CALLS - 1:
+                stream = next(iter(references))
+                pool.close(stream)
+                del references[stream]
+                references[pool.open()] = prototrt.Session(graph)
+            ready = [stream for stream in references if random.random() < 0.7]
+            feeds = {stream: {"x": random.standard_normal((2, 1, 8), np.float32)} for stream in ready}
+            for stream, result in pool.step(feeds).items():
+                begins = not references[stream].state
+                cont = np.array([[0 if begins else 1], [1]], np.float32)
+                expected = references[stream].run({**feeds[stream], "cont": cont})["h"]
+                np.testing.assert_allclose(result["h"], expected, rtol=1e-3, atol=1e-4)
+                worst = max(worst, float(np.abs(result["h"] - expected).max()))
+    return largest_of(worst)
 
 
 def plain(session: prototrt.Session) -> Run:

@@ -70,13 +70,13 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
-def _reference(graph: Graph) -> Evaluator:
+def _reference(graph: Graph, *_: object) -> Evaluator:
     from prototrt.converter.reference import ReferenceEvaluator
 
     return ReferenceEvaluator(graph)
 
 
-def _network(graph: Graph) -> Evaluator:
+def _network(graph: Graph, *_: object) -> Evaluator:
     from prototrt.converter.readback import NetworkInterpreter
     from prototrt.converter.tensorrt.api import find_backend
     from prototrt.converter.tensorrt.builder import network_of
@@ -86,20 +86,20 @@ def _network(graph: Graph) -> Evaluator:
     return NetworkInterpreter(network.trt, network.definition, owner=network)
 
 
-def _onnx(graph: Graph, exporting: ExportOptions | None = None) -> Evaluator:
+def _onnx(graph: Graph, exporting: ExportOptions | None = None, device: str = "cpu") -> Evaluator:
     from prototrt.converter.onnx.evaluator import OnnxEvaluator
 
-    return OnnxEvaluator(graph, exporting)
+    return OnnxEvaluator(graph, exporting, device)
 
 
-def _onnx_lstm(graph: Graph, exporting: ExportOptions | None = None) -> Evaluator:
-    return _onnx(graph, replace(exporting or ExportOptions(), onnx_lstm=True))
+def _onnx_lstm(graph: Graph, exporting: ExportOptions | None = None, device: str = "cpu") -> Evaluator:
+    return _onnx(graph, replace(exporting or ExportOptions(), onnx_lstm=True), device)
 
 
-def _torch(graph: Graph, device: str | None = None) -> Evaluator:
+def _torch(graph: Graph, _: object, device: str) -> Evaluator:
     from prototrt.converter.torch.evaluator import TorchEvaluator
 
-    return TorchEvaluator(graph, device or "cpu")
+    return TorchEvaluator(graph, device)
 
 
 def _is_prototxt(source: object) -> bool:
@@ -111,10 +111,10 @@ def is_onnx_file(source: Runnable) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).lower().endswith(".onnx")
 
 
-def _onnx_file(file: str | os.PathLike[str]) -> EvaluatorRunner:
+def _onnx_file(file: str | os.PathLike[str], device: str) -> EvaluatorRunner:
     from prototrt.converter.onnx.evaluator import OnnxFileEvaluator
 
-    evaluator = OnnxFileEvaluator(file)
+    evaluator = OnnxFileEvaluator(file, device)
     return EvaluatorRunner(evaluator.signature, evaluator)
 
 
@@ -126,7 +126,7 @@ WAYS: dict[Way, Callable[..., Evaluator]] = {
     "torch": _torch,
 }
 """The ways to run a graph on arrays of NumPy; beside them there is ``ENGINE``."""
-_EXPORTED: tuple[Way, ...] = ("onnx", "onnx-lstm")
+_IN_NUMPY: tuple[Way, ...] = ("reference", "network")
 
 ENGINE: Final = "engine"
 
@@ -146,13 +146,15 @@ class Session:
     With ``cut`` ``run()`` leaves out the rows that do not count, so that the results have the shapes of
     Caffe's; ``prepare()`` and ``run_steps()`` give all rows.
 
-    ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``. With ``"torch"``,
-    ``device`` is PyTorch's name of what computes, such as ``"cuda"``, in float32 without TF32; by default the CPU.
+    ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``.
+
+    ``device`` is what computes. With ``"onnx"``, ``"onnx-lstm"`` and ``"torch"`` it is ``"cpu"``, as by default, or
+    ``"cuda"`` (``"cuda:1"`` is the second GPU), in float32 without TF32; PyTorch takes all names that it knows. With
+    ``"engine"`` it is ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller.
 
     What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
     Ed25519 public keys or several, runs only plans that were signed with one of them, and ``trust=Trust(KEYS,
-    label="digits", not_before="2026-01-31")`` only those with this label, signed since then. ``device`` is
-    ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller. ``stream`` is the
+    label="digits", not_before="2026-01-31")`` only those with this label, signed since then. ``stream`` is the
     caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
     lets CUDA graphs replay calls, where TensorRT allows it. ``runtime_cache`` is the file in which
     TensorRT for RTX keeps the kernels that it compiles for this GPU; without it there is one
@@ -188,11 +190,13 @@ class Session:
         self._engine: Engine | None = None
         self._cut = cut
         self._runner: Runner
+        place = "cpu" if device is None else str(device)
         if isinstance(source, Graph) and on in WAYS:
-            options = [exporting] if on in _EXPORTED else [device] if on == "torch" else []
-            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, *options))
+            if on in _IN_NUMPY and device is not None:
+                raise ValueError(f"device is {device!r}, but {on!r} computes in NumPy")
+            self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, exporting, place))
         elif not isinstance(source, Graph) and is_onnx_file(source):
-            self._runner = _onnx_file(source)
+            self._runner = _onnx_file(source, place)
         else:
             from prototrt.converter.runtime.runner import EngineRunner
             from prototrt.converter.runtime.sources import engine_of

@@ -28,13 +28,14 @@ A10 = {
             "auto",
             RTX,
             """\
-runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0 and newer
+runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0, 8.6, 8.9, 12.0 and newer
 backend  auto chose rtx; where TensorRT itself can build, it chooses enterprise (--backend rtx: always rtx)""",
         ),
         (
             "rtx",
             RTX,
-            "runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0 and newer",
+            "runs on  TensorRT for RTX 1.7.1.116: GeForce and RTX GPUs of compute capability 8.0, 8.6, 8.9, 12.0 and"
+            " newer",
         ),
         (
             "auto",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import pytest
@@ -78,6 +79,21 @@ def told(*arguments: str) -> str:
 
 def abilities() -> list[str]:
     return told().split("\n\n")[1].splitlines()
+
+
+def test_a_module_that_another_package_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"cuda-bindings": "13.0.3", "onnxruntime": "1.30.0", "onnxruntime-gpu": "1.31.1"}
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    found = doctor.diagnose().packages
+    assert found["cuda-python"] == "13.0.3 (cuda-bindings)"
+    assert found["onnxruntime"] == "1.30.0"
+    assert found["onnx"] is None
 
 
 def test_a_machine_without_gpu(machine: Machine) -> None:
@@ -159,8 +175,8 @@ RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
             "rtx",
             "1.7.1",
             "9.0",
-            "untried   run plans of {} on GPU 0, card: NVIDIA's support matrix does not list GPUs of compute"
-            " capability 9.0",
+            "no        run plans of {} on GPU 0, card: its plans run on compute capability 8.0, 8.6, 8.9, 12.0 and"
+            " newer, this GPU has 9.0\n          fix: use TensorRT itself: --backend enterprise",
         ),
         (
             "rtx",

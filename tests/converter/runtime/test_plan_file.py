@@ -305,7 +305,8 @@ def test_a_plan_that_tensorrt_cannot_load() -> None:
     assert str(caught.value) == (
         "tensorrt_rtx 1.7.1 cannot load the plan, which 1.5.0 built\n"
         "  because the plan is bad\n"
-        "  fix: convert the model again, with the TensorRT and on the kind of GPU that will run it"
+        "  fix: convert the model again, with the TensorRT and on the kind of GPU that will run it;"
+        " prototrt.doctor() says which TensorRT runs on this GPU"
     )
 
 

@@ -185,7 +185,7 @@ def test_a_section_runs_in_a_process_of_its_own(folder: Path) -> None:
     rows = list(isolated(sections.command_of("sessions", folder), 60, 1e9))
     assert {row.verdict for row in rows} == {"FAILED"}
     assert [text.partition(" fix: ")[0] for text in rows[0].details] == ["there is no NVIDIA driver"]
-    assert len(rows) == 3
+    assert len(rows) == 4
 
 
 # ---------------------------------------------------------------- the archive

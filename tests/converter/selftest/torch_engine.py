@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
@@ -66,6 +67,10 @@ _OPS: dict[type[Op], Callable[..., Tensor]] = {
     TanH: lambda op, x: torch().tanh(x),
 }
 KNOWN = (*_OPS, Scan)
+_ONE_AT_A_TIME = threading.Lock()
+"""PyTorch's allocator does not share its memory between a thread that captures and others."""
+_POOLS: list[Any] = []
+"""PyTorch aborts if a pool is freed while another thread captures."""
 
 
 def _per_channel(numbers: Tensor, x: Tensor) -> Tensor:
@@ -121,6 +126,7 @@ class TorchContext(FakeContext):
         self._evaluator, self._where = TorchEvaluator(engine.graph, where), where
         # What is computed under capture lies here, and nothing else: a replay writes there again.
         self._pool = torch().cuda.MemPool() if where == "cuda" else None
+        _POOLS.append(self._pool)
 
     def is_stream_capturable(self, stream: int) -> bool:
         return True
@@ -130,7 +136,7 @@ class TorchContext(FakeContext):
             return super().execute_async_v3(stream)
         cuda = torch().cuda
         outputs = {value.name: self.get_tensor_shape(value.name) for value in self.graph.outputs}
-        with cuda.stream(cuda.ExternalStream(stream)):
+        with _ONE_AT_A_TIME, cuda.stream(cuda.ExternalStream(stream)):
             is_captured = cuda.is_current_stream_capturing()
             with cuda.use_mem_pool(self._pool) if is_captured else nullcontext():
                 self._compute(dict(self.addresses), dict(self.shapes), outputs)

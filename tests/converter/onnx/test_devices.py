@@ -1,0 +1,80 @@
+"""ONNX models on a GPU: every golden where there is one, and what is refused where there is none."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt import Way
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.converter.onnx import evaluator
+from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
+from prototrt.tests.dynamic_lstm import dynamic_graph
+from prototrt.tests.golden_cases import Case, caffe_cases, check, fork_cases
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[onnx]'")
+CUDA = "CUDAExecutionProvider"
+on_a_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(CUDA not in onnxruntime.get_available_providers(), reason="needs onnxruntime-gpu"),
+]
+
+
+def on_gpu(way: Way) -> Any:
+    return partial(prototrt.Session, on=way, device="cuda", cut=True)
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=on_a_gpu) for way in ("onnx", "onnx-lstm")])
+@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
+def test_model_on_a_gpu_agrees_with_caffe(case: Case, way: Way) -> None:
+    check(case, on_gpu(way))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=on_a_gpu) for case in caffe2_cases()], ids=str)
+def test_model_on_a_gpu_agrees_with_caffe2(case: Caffe2Case) -> None:
+    case.check(on_gpu("onnx")(case.rewritten()).run(case.arrays("inputs")))
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "abacus"])
+def test_a_device_that_onnxruntime_does_not_have(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(BuildError) as caught:
+        prototrt.Session(dynamic_graph(), on="onnx", device=device)
+    assert str(caught.value) == (
+        f"onnxruntime cannot compute on the device {device!r}: it has CPUExecutionProvider\n"
+        "  fix: leave device out to compute on the CPU, or install onnxruntime-gpu in place of onnxruntime for"
+        ' device="cuda"'
+    )
+
+
+def test_libraries_of_cuda_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime computes on the CPU then, and says so in its log alone."""
+    asked: list[Any] = []
+
+    def session(path: str, options: Any, providers: Any) -> Any:
+        asked.append(providers)
+        return SimpleNamespace(get_providers=lambda: ["CPUExecutionProvider"])
+
+    runtime = SimpleNamespace(
+        SessionOptions=onnxruntime.SessionOptions,
+        get_available_providers=lambda: [CUDA, "CPUExecutionProvider"],
+        InferenceSession=session,
+    )
+    monkeypatch.setattr(evaluator, "imported", lambda name: runtime)
+    with pytest.raises(BuildError) as caught:
+        prototrt.Session(dynamic_graph(), on="onnx", device="cuda:1")
+    assert asked == [[(CUDA, {"use_tf32": "0", "device_id": "1"}), "CPUExecutionProvider"]]
+    assert str(caught.value) == (
+        "onnxruntime found no CUDA: its provider was not loaded\n"
+        "  fix: pip install 'onnxruntime-gpu[cuda,cudnn]' installs the libraries of CUDA that it needs"
+    )
+
+
+@pytest.mark.parametrize("way", ["reference", "network"])
+def test_what_numpy_computes_has_no_device(way: Way) -> None:
+    with pytest.raises(ValueError, match=f"device is 'cuda', but '{way}' computes in NumPy"):
+        prototrt.Session(dynamic_graph(), on=way, device="cuda")
