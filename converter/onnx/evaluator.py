@@ -140,11 +140,8 @@ def _providers(runtime: Any, device: str) -> list[Any]:
             fix="leave device out to compute on the CPU, or install onnxruntime-gpu in place of onnxruntime for"
             ' device="cuda"',
         )
-    if hasattr(
-        runtime, "preload_dlls"
-    ):  # from onnxruntime 1.21 on: libraries that pip installed, as for PyTorch
-        runtime.preload_dlls()
-    return [(_CUDA, {"use_tf32": "0", "device_id": number or "0"}), _CPU]
+    runtime.preload_dlls()  # the libraries of CUDA that pip has installed, for PyTorch too
+    return [(_CUDA, {"use_tf32": "0"} | ({"device_id": number} if number else {})), _CPU]
 
 
 def _refuse_others(side: str, expected: Collection[str], present: Collection[str], path: str) -> None:

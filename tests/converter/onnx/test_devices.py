@@ -63,6 +63,7 @@ def test_libraries_of_cuda_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> 
         SessionOptions=onnxruntime.SessionOptions,
         get_available_providers=lambda: [CUDA, "CPUExecutionProvider"],
         InferenceSession=session,
+        preload_dlls=lambda: None,
     )
     monkeypatch.setattr(evaluator, "imported", lambda name: runtime)
     with pytest.raises(BuildError) as caught:

@@ -16,11 +16,13 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from prototrt.converter.runtime.device import Device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.tensorrt.api import Backend
-from prototrt.surgery.ir import Graph, Op, Value
+from prototrt.surgery.ir import DType, Graph, Op, Value
 from prototrt.surgery.ops import (
     Affine,
     Binary,
@@ -103,7 +105,10 @@ class TorchEvaluator:
         if value.data is None:
             return held[value]
         if value not in self._constants:
-            self._constants[value] = torch().tensor(value.data, device=self._where)
+            dtype = getattr(torch(), value.dtype.value)
+            # NumPy's bfloat16 is another package's, which PyTorch does not know.
+            data = np.asarray(value.data, np.float32) if value.dtype is DType.BFLOAT16 else value.data
+            self._constants[value] = torch().tensor(data, dtype=dtype, device=self._where)
         return self._constants[value]
 
     def _scan(self, scan: Scan, inputs: Sequence[Tensor]) -> list[Tensor]:
