@@ -127,7 +127,9 @@ class RewriteOptions(Options):
         "The largest magnitudes of values, by name: scales without a file.", compare=True
     )
     quantize_all: bool = option(
-        "Also quantize the first convolution, the last product, and depthwise convolutions.", False
+        "Also quantize the first convolution, the last product, depthwise convolutions, and recurrent layers of"
+        " one step with few weights.",
+        False,
     )
     keep_float: Names = option("Layers that are not quantized.", ())
     force: bool = option("Unroll more than 64 steps.", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ from prototrt.surgery.passes.value_bounds import value_bounds
 PRODUCTS = (Convolution, Deconvolution, MatMul)
 _SAME_NUMBERS = (Identity, Reshape, Transpose)
 _MOVES = (Concat, *_SAME_NUMBERS)
+_FEW_WEIGHTS = 2_000_000
+"""Reading as many bytes less takes a GPU about as long as two more kernels, 1.1 us each: see docs/gpu-results.md."""
 
 
 def quantized_values(graph: Graph, options: RewriteOptions) -> list[str]:
@@ -69,9 +72,9 @@ def chosen_products(graph: Graph, options: RewriteOptions) -> list[Node]:
     """The products to be quantized: not those of ``keep_float``, and the delicate ones with ``quantize_all`` only.
 
     Delicate are the first convolutions (of the net's input), the last products (that no other product follows),
-    and depthwise convolutions.
+    and depthwise convolutions. Nor are those of ``slower_steps``.
     """
-    kept = {*options.keep_float}
+    kept = {*options.keep_float, *slower_steps(graph, options)}
     delicate: set[Node] = set()
     if not options.quantize_all:
         delicate = {*_first_convolutions(graph), *_last_products(graph), *_depthwise_convolutions(graph)}
@@ -81,6 +84,30 @@ def chosen_products(graph: Graph, options: RewriteOptions) -> list[Node]:
         for node in scope.nodes
         if is_quantizable(node, options) and node not in delicate and node.origin.layer not in kept
     ]
+
+
+def slower_steps(graph: Graph, options: RewriteOptions) -> dict[str, Node]:
+    """By layer, the Scans of a single step that 8 bits would slow down.
+
+    x and h are quantized by kernels of their own, which takes longer than reading few weights. None with
+    ``quantize_all``, and none of ``keep_float``.
+    """
+    weights = Counter[str]()
+    for scope in scopes(graph):
+        for node in scope.nodes:
+            if isinstance(node.op, PRODUCTS):
+                weights[node.origin.layer] += sum(
+                    value.array.size for value in node.inputs if value.data is not None
+                )
+    return {
+        node.origin.layer: node
+        for node in graph.nodes
+        if isinstance(node.op, Scan)
+        and node.op.steps([value.shape for value in node.inputs]) == 1
+        and weights[node.origin.layer] < _FEW_WEIGHTS
+        and not options.quantize_all
+        and node.origin.layer not in options.keep_float
+    }
 
 
 def is_quantizable(node: Node, options: RewriteOptions) -> bool:

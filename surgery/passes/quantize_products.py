@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prototrt.caffe_proto.common.wording import Worded
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Value
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, seen_once
@@ -21,6 +21,7 @@ from prototrt.surgery.passes.quantization_placement import (
     chosen_products,
     measured,
     scopes,
+    slower_steps,
 )
 from prototrt.surgery.passes.value_bounds import value_bounds
 
@@ -34,10 +35,19 @@ def quantize_products(graph: Graph, ranges: Mapping[str, float], options: Rewrit
     have a scale for each channel of the result. There is one Quantize for all readers of a value, before Concat,
     Reshape, ReLU and maximum pooling. The other summand of a residual sum is quantized as well.
     Left alone: the first convolution, the last product and depthwise convolutions without ``quantize_all``,
-    ``keep_float``, and, with a warning, products whose inputs have no range.
+    ``keep_float``, and, with a warning, single steps that it would slow down and products whose inputs have no range.
     """
     build = Builder(names_in(graph))
     scheme = _Scheme.of(options)
+    for node in slower_steps(graph, options).values():
+        build.origin = node.origin
+        build.warn(
+            Worded(
+                "is not quantized: 8 bits add kernels to a single step of few weights, which makes it slower;"
+                " {} quantizes it",
+                Option("quantize_all"),
+            )
+        )
     chosen = _Quantization.of(graph, ranges, options, build)
     nodes = _Quantizing(build, graph, chosen, scheme).rewritten()
     if not chosen.products and not build.warnings:

@@ -57,6 +57,35 @@ def test_recurrent_products_are_quantized_and_hidden_states_need_no_range() -> N
     assert quantized_values(digits(), RewriteOptions()) == ["pool1", "pool2", "ip1"]
 
 
+def step(folder: Path, hidden: int, precision: str) -> Graph:
+    """An LSTM of one step between two products."""
+    text = inputs_of({"x": (1, 2, 4), "cont": (1, 2)}) + "\n".join(
+        [
+            layer("InnerProduct", "x", "a", "inner_product_param { num_output: 8 axis: 2 }"),
+            layer("LSTM", "a cont", "h", f"recurrent_param {{ num_output: {hidden} }}"),
+            layer("InnerProduct", "h", "y", "inner_product_param { num_output: 3 axis: 2 }"),
+        ]
+    )
+    (folder / "net.prototxt").write_text(text)
+    ranges = {"x": 4.0, "a": 4.0} if precision else None
+    model = prototrt.load(folder / "net.prototxt", random_weights=1)
+    return prototrt.rewrite(model, precision="int8", ranges=ranges) if precision else quantizable(model)
+
+
+def test_a_small_step_stays_float(tmp_path: Path) -> None:
+    """The kernels that quantize x and h take longer than 8 bits of weights save. Large ones are worth it."""
+    graph = step(tmp_path, 8, "")
+    assert products(graph, RewriteOptions()) == ["a"]
+    assert products(graph, EVERYTHING) == ["a", "h", "y", "h"]
+    assert quantized_values(graph, RewriteOptions()) == ["x"]
+    assert products(step(tmp_path, 720, ""), RewriteOptions()) == ["a", "h", "h"]
+    (warning,) = step(tmp_path, 8, "int8").warnings
+    assert str(warning).partition(": ")[2] == (
+        'layer "h" (LSTM): is not quantized: 8 bits add kernels to a single step of few weights, which makes it slower;'
+        " quantize_all quantizes it"
+    )
+
+
 def test_the_first_convolution_and_the_last_product_are_quantized_on_request() -> None:
     assert products(digits(), EVERYTHING)[0] == "conv1"
     assert "score" in products(digits(), EVERYTHING)

@@ -36,7 +36,7 @@ class Wrong:
 
     first_call = 0
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *_: object) -> None:
         nodes = [
             type(node)(node.name, LeakyReLU(0.5), node.inputs, node.outputs, node.origin)
             if isinstance(node.op, LeakyReLU)
