@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import prototrt
-from prototrt import Way
+from prototrt import Form, Way
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.converter.onnx import evaluator
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.dynamic_lstm import dynamic_graph
-from prototrt.tests.golden_cases import Case, caffe_cases, check, fork_cases
+from prototrt.tests.golden_cases import Case, caffe_cases, check, check_half, fork_cases, recurrent_runs
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[onnx]'")
 CUDA = "CUDAExecutionProvider"
@@ -32,6 +32,18 @@ def on_gpu(way: Way) -> Any:
 @pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
 def test_model_on_a_gpu_agrees_with_caffe(case: Case, way: Way) -> None:
     check(case, on_gpu(way))
+
+
+@pytest.mark.parametrize(
+    ("case", "form"), [pytest.param(*run, marks=on_a_gpu) for run in recurrent_runs()], ids=str
+)
+def test_recurrent_model_on_a_gpu_in_every_sequence(case: Case, form: Form) -> None:
+    check(case, on_gpu("onnx"), form)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=on_a_gpu) for case in caffe_cases()], ids=str)
+def test_model_on_a_gpu_in_float16(case: Case) -> None:
+    check_half(case, on_gpu("onnx"))
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=on_a_gpu) for case in caffe2_cases()], ids=str)
