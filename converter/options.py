@@ -56,6 +56,8 @@ Profiles: TypeAlias = Sequence[Mapping[str, Sequence[int]]]
 Way: TypeAlias = Literal["reference", "network", "onnx", "onnx-lstm", "torch", "engine"]
 """The ways to run a graph; see ``Session``."""
 WAY_NAMES: tuple[Way, ...] = get_args(Way)
+ON_DEVICES: tuple[Way, ...] = ("onnx", "onnx-lstm", "torch")
+"""The ways that compute on the CPU, or on a GPU if that is asked for."""
 
 
 class Progress(Protocol):
@@ -278,11 +280,18 @@ class CompareOptions(Options):
     ways: Sequence[Way] = one_of(Way, f"The ways to compare: {', '.join(WAY_NAMES)}.", default=("network",))
     layers: bool = option("Compare every blob that remains, not only the outputs.", False)
     exporting: ExportOptions | None = only_in_python("How the model for onnx and onnx-lstm is written.")
+    device: str | None = option(f"What {', '.join(ON_DEVICES)} compute on: cpu, as by default, or cuda.")
     atol: float | None = option("How far each number may be off; the default depends on the precision.")
     rtol: float | None = option("How far beyond that, as a share of its blob's largest magnitude.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.device is not None and not {*self.ways} & {*ON_DEVICES}:
+            raise OptionsError(
+                Worded("{} has no effect", Option("device", self.device)),
+                because=f"only {', '.join(ON_DEVICES)} compute on a device",
+                fix=Worded("use {}", Option("ways", ["onnx"])),
+            )
         for name, number in (("atol", self.atol), ("rtol", self.rtol)):
             if number is not None and not 0 <= number < math.inf:
                 raise OptionsError(

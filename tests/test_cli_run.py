@@ -28,6 +28,24 @@ def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: Way) -> None:
     assert result.stdout == (f"{target}: 1 call, prob 40x1x11\n")
 
 
+@pytest.mark.parametrize("on", [None, "network"])
+def test_run_on_a_device_that_the_way_does_not_have(on: str | None) -> None:
+    way = [] if on is None else ["--on", on]
+    result = run("run", STREAM, WEIGHTS, "--inputs", STREAM_IN, "-o", "out.npz", "--device", "cuda", *way)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("\nError: --device is for --on onnx, onnx-lstm, torch\n")
+
+
+def test_run_and_verify_on_a_device() -> None:
+    """What the CPU computes is the same, however it is named; onnxruntime names the devices that it has."""
+    arguments = [STREAM, WEIGHTS, "--inputs", STREAM_IN, "--on", "onnx", "--device"]
+    for command in (["run", "-o", "out.npz", *arguments], ["verify", *arguments]):
+        done(*command, "cpu")
+        result = run(*command, "abacus")
+        assert result.exit_code == 4
+        assert "error: onnxruntime cannot compute on the device 'abacus': it has " in result.stderr
+
+
 def test_run_takes_a_minidb_of_caffe2_without_weights(tmp_path: Path) -> None:
     folder, target = GOLDENS / "caffe2" / "lstm_minidb", tmp_path / "out.npz"
     sizes = ["data:5x2x4", "seq_lengths:2", "h:1x2x3", "c:1x2x3"]

@@ -34,6 +34,18 @@ def test_verify_prints_a_table() -> None:
     assert re.fullmatch(r"PASS: 2 ways agree within \de-0\d", verdict)
 
 
+def test_a_device_for_ways_that_compute_in_numpy() -> None:
+    result = run("verify", DEPLOY, WEIGHTS, "--on", "network", "--device", "cuda")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Usage: prototrt verify [OPTIONS] MODEL [WEIGHTS]\n"
+        "Try 'prototrt verify --help' for help.\n\n"
+        "Error: --device cuda has no effect\n"
+        "  because only onnx, onnx-lstm, torch compute on a device\n"
+        "  fix: use --on onnx\n"
+    )
+
+
 def test_a_stated_tolerance_decides_the_verdict() -> None:
     broken = run("verify", DEPLOY, WEIGHTS, "--on", "onnx", "--atol", "0", "--rtol", "1e-9")
     assert broken.exit_code == 5

@@ -1,9 +1,9 @@
-"""How long a call takes: of an engine on a GPU; without one, of the ways to compute a net on the CPU."""
+"""How long a call takes: of an engine on a GPU; where none runs, of the other ways to compute a net."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import ConversionError, EngineError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError, EngineError
 from prototrt.converter.options import Way
 from prototrt.converter.sessions.session import ENGINE, Session
 from prototrt.converter.signatures.signature import Signature
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 WARM_UP, CALLS = 10, 100
 SECONDS_AT_MOST = 10.0
 """For the calls of one way. Without a limit, a large net on the CPU would take hours."""
-ON_CPU: tuple[Way, ...] = ("reference", "network", "onnx")
+ON_CPU: tuple[tuple[Way, str | None], ...] = (("reference", None), ("network", None), ("onnx", None))
+ON_GPU: tuple[tuple[Way, str | None], ...] = (("onnx", "cuda"), ("torch", "cuda"))
+"""Where a GPU is there, but no TensorRT that runs on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Benchmark:
 def bench(source: Graph | Session, calls: int = CALLS, *, profile: bool = False) -> Benchmark:
     """Time the engine of a session, on numbers between 0 and 1; of a graph, build an engine and time it.
 
-    Without a GPU, time the ways to compute the graph on the CPU.
+    Where no engine runs, time the other ways to compute the graph: on the CPU, and on the GPU if there is one.
     """
     from prototrt.converter.runtime.device import find_device
     from prototrt.converter.verification.seeded import seeded_feeds
@@ -72,11 +74,14 @@ def bench(source: Graph | Session, calls: int = CALLS, *, profile: bool = False)
     if not isinstance(source, Graph):
         return _of_engine(source, _feeds_of(source.signature), calls, profile)
     feeds = seeded_feeds(source)[0]
+    ways = ON_CPU
     try:
         device = find_device()
-    except EngineError as error:
-        return _on_cpu(source, feeds, calls, f"no engine was timed: {error.problem}")
-    with Session(source, on=ENGINE, device=device) as session:
+        ways = (*ON_CPU, *ON_GPU)
+        session = Session(source, on=ENGINE, device=device)
+    except (BuildError, EngineError) as error:
+        return _of_ways(source, feeds, calls, ways, f"no engine was timed: {error.problem}")
+    with session:
         return _of_engine(session, feeds, calls, profile)
 
 
@@ -95,14 +100,17 @@ def _feeds_of(signature: Signature) -> dict[str, Array]:
     return feeds
 
 
-def _on_cpu(graph: Graph, feeds: Mapping[str, Array], calls: int, note: str) -> Benchmark:
+def _of_ways(
+    graph: Graph, feeds: Mapping[str, Array], calls: int, ways: Sequence[tuple[Way, str | None]], note: str
+) -> Benchmark:
     timings, notes = [], [note]
-    for way in ON_CPU:
+    for way, device in ways:
+        name = way if device is None else f"{way}, {device}"
         try:
-            with Session(graph, on=way) as session:
-                timings.append(_timed(way, calls, partial(session.run, feeds)))
+            with Session(graph, on=way, device=device) as session:
+                timings.append(_timed(name, calls, partial(session.run, feeds)))
         except ConversionError as error:
-            notes.append(f"{way} was not timed: {error.problem}")
+            notes.append(f"{name} was not timed: {error.problem}")
     return Benchmark(tuple(timings), notes=tuple(notes))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, ov
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.options import narrowed, refuse_other
-from prototrt.converter.options import WAY_NAMES, ExportOptions, Way
+from prototrt.converter.options import ON_DEVICES, WAY_NAMES, ExportOptions, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.sessions.stores import StateStore
@@ -126,7 +126,6 @@ WAYS: dict[Way, Callable[..., Evaluator]] = {
     "torch": _torch,
 }
 """The ways to run a graph on arrays of NumPy; beside them there is ``ENGINE``."""
-_IN_NUMPY: tuple[Way, ...] = ("reference", "network")
 
 ENGINE: Final = "engine"
 
@@ -192,7 +191,7 @@ class Session:
         self._runner: Runner
         place = "cpu" if device is None else str(device)
         if isinstance(source, Graph) and on in WAYS:
-            if on in _IN_NUMPY and device is not None:
+            if on not in ON_DEVICES and device is not None:
                 raise ValueError(f"device is {device!r}, but {on!r} computes in NumPy")
             self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, exporting, place))
         elif not isinstance(source, Graph) and is_onnx_file(source):

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.calls import some_calls
 from prototrt.converter.data.data import Call, Data, starts
-from prototrt.converter.options import CompareOptions, VerifyOptions, Way
+from prototrt.converter.options import ON_DEVICES, CompareOptions, VerifyOptions, Way
 from prototrt.converter.sessions.session import Session
 from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.verification.comparison import (
@@ -174,7 +174,12 @@ def _each(
     sessions: dict[Way, Session] = {
         REFERENCE: Session(truth),
         **{
-            way: Session(graph, on=way, exporting=options.exporting)
+            way: Session(
+                graph,
+                on=way,
+                exporting=options.exporting,
+                device=options.device if way in ON_DEVICES else None,
+            )
             for way in options.ways
             if way != REFERENCE
         },

@@ -29,7 +29,14 @@ from prototrt.converter.commandline.options.running import (
 )
 from prototrt.converter.commandline.options.verifying import verify_options
 from prototrt.converter.commandline.printing import print_result, report_graph, tell_summary, warn, write_text
-from prototrt.converter.options import MOST_CALLS, CalibrateOptions, DataOptions, VerifyOptions, Way
+from prototrt.converter.options import (
+    MOST_CALLS,
+    ON_DEVICES,
+    CalibrateOptions,
+    DataOptions,
+    VerifyOptions,
+    Way,
+)
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -68,7 +75,7 @@ def run(
     from prototrt.converter.signatures.feeds import write_results
 
     data.refuse_no_source()
-    with session_of(model, loading, asked.watching(rewriting), asked.on, running) as session:
+    with session_of(model, loading, asked.watching(rewriting), asked, running) as session:
         picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
         inputs = some_calls(data, session.signature, asked.calls)
         warn(inputs.warnings)
@@ -112,9 +119,9 @@ def bench(
 ) -> None:
     """Time the calls of MODEL: of a plan, or of an engine that is built from MODEL and WEIGHTS.
 
-    Without a GPU, MODEL with WEIGHTS is timed on the CPU, in all ways of `run --on` that work here. Inputs
-    are random. Each way makes ten calls that do not count, and ends after ten seconds.
-    "queued" is the time until Python continues while the GPU works.
+    Where no engine runs, MODEL with WEIGHTS is timed in the other ways of `run --on` that work here, on the CPU and
+    on the GPU if there is one. Inputs are random. Each way makes ten calls that do not count, and ends after ten
+    seconds. "queued" is the time until Python continues while the GPU works.
     """
     from prototrt.converter.commandline.report import print_benchmark
     from prototrt.converter.machines.benchmark import bench
@@ -207,7 +214,7 @@ def rewritten(model: str, loading: LoadOptions, rewriting: RewriteOptions) -> Gr
 
 
 def session_of(
-    model: str, loading: LoadOptions, rewriting: RewriteOptions, on: Way | None, running: RunningOptions
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, asked: CallOptions, running: RunningOptions
 ) -> Session:
     """A session on a net with its weights, on a plan, or on the file of an ONNX model.
 
@@ -217,18 +224,20 @@ def session_of(
     from prototrt.converter.runtime.plan_file import is_plan
     from prototrt.converter.sessions.session import is_onnx_file
 
-    data = [field.name for field in fields(DataOptions)]
+    on, data = asked.on, [field.name for field in fields(DataOptions)]
     of_a_call = (*data, "target", "on", "calls", "draw")
     if is_onnx_file(model):
         running.refuse_for_net(model)
         _refuse_other_ways(on, "onnx", model, "an ONNX model")
-        refuse_options_beside(model, "an ONNX model", "as_json", *of_a_call)
-        return prototrt.Session(model, cut=True)
+        refuse_options_beside(model, "an ONNX model", "as_json", "device", *of_a_call)
+        return prototrt.Session(model, cut=True, device=asked.device)
     if not is_plan(model):
         running.refuse_for_net(model)
+        if asked.device is not None and on not in ON_DEVICES:
+            raise click.UsageError(f"--device is for --on {', '.join(ON_DEVICES)}")
         graph = rewritten(model, loading, rewriting)
         refuse_large_values(graph, rewriting)
-        return prototrt.Session(graph, on=on, cut=True)
+        return prototrt.Session(graph, on=on, cut=True, device=asked.device)
     _refuse_other_ways(on, "engine", model, "an engine")
     return running.session(model, *of_a_call)
 

@@ -10,9 +10,9 @@ import click
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.options.common import refuse_options_beside
 from prototrt.converter.commandline.options.data import data_options, image_options
-from prototrt.converter.commandline.options.groups import options
+from prototrt.converter.commandline.options.groups import field_option, options
 from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, Moment, OutputFile
-from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, SECTION_NAMES, WAY_NAMES, Way
+from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, SECTION_NAMES, WAY_NAMES, VerifyOptions, Way
 
 if TYPE_CHECKING:
     from prototrt.converter.companions.signing import Trust
@@ -28,6 +28,7 @@ class CallOptions:
     on: Way | None
     calls: int | None
     draw: str | None
+    device: str | None
     shown: tuple[str, ...] | None
 
     def watching(self, rewriting: RewriteOptions) -> RewriteOptions:
@@ -82,6 +83,7 @@ call_options = options(
         " TensorRT receives, in NumPy. onnx: onnxruntime. onnx-lstm: the same with ONNX's LSTM."
         " torch: the PyTorch module. engine: TensorRT, on a GPU.",
     ),
+    field_option(VerifyOptions, "device", metavar="DEVICE"),
     click.option(
         "--outputs",
         "shown",

@@ -9,6 +9,7 @@ from prototrt.converter.options import VerifyOptions
 
 verify_options = options(
     field_option(VerifyOptions, "ways", "--on", type=Ways()),
+    field_option(VerifyOptions, "device", metavar="DEVICE"),
     data_options,
     image_options,
     field_option(VerifyOptions, "expect", type=InputFile(), metavar="FILE.npz"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.caffe_proto.common.errors import BuildError, EngineError
 from prototrt.cli import main
 from prototrt.converter.commandline.report import _duration
 from prototrt.converter.machines import benchmark
@@ -82,6 +85,29 @@ def test_without_a_gpu_the_cpu_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     assert {timing.calls for timing in found.timings} == {3}
     monkeypatch.setattr(benchmark, "SECONDS_AT_MOST", 0.0)
     assert {timing.calls for timing in bench(dynamic_graph(), 3).timings} == {1}
+
+
+def test_a_gpu_that_no_tensorrt_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other ways are timed, on the GPU too where their packages can use it."""
+    monkeypatch.setattr(device, "find_device", lambda name=None: FakeDevice())
+    asked = []
+
+    def session(graph: Graph, on: str, device: object) -> Any:
+        if on == "engine":
+            raise EngineError("tensorrt_rtx cannot load the plan")
+        if on == "torch":
+            raise BuildError("PyTorch is not here")
+        asked.append((on, device))
+        return nullcontext(SimpleNamespace(run=lambda feeds: {}))
+
+    monkeypatch.setattr(benchmark, "Session", session)
+    found = bench(dynamic_graph(), 3)
+    assert asked == [("reference", None), ("network", None), ("onnx", None), ("onnx", "cuda")]
+    assert [timing.way for timing in found.timings] == ["reference", "network", "onnx", "onnx, cuda"]
+    assert found.notes == (
+        "no engine was timed: tensorrt_rtx cannot load the plan",
+        "torch, cuda was not timed: PyTorch is not here",
+    )
 
 
 @pytest.mark.usefixtures("no_gpu")
