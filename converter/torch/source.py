@@ -282,7 +282,10 @@ class _NetText:
         if any(len(value.shape) == 4 and value.shape[1] == 3 for value in self.inputs):
             lines += [*textwrap.wrap(_PREPROCESSED if self._is_preprocessed else _IMAGES, 88), ""]
         for warning in graph.warnings:
-            lines += [*textwrap.wrap(f"Note: {_plain(warning)}", 88), ""]
+            note = str(warning)
+            for source in graph.sources:  # folders of this machine mean nothing to whoever reads the module
+                note = note.replace(source.file, Path(source.file).name)
+            lines += [*textwrap.wrap(f"Note: {_plain(note)}", 88), ""]
         return "\n".join(['"""' + lines[0], *lines[1:-1], '"""'])
 
     @property

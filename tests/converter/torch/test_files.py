@@ -35,6 +35,15 @@ def test_text(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None
     assert text == golden.read_text()
 
 
+def test_notes_name_no_folder(tmp_path: Path) -> None:
+    case, file = case_called("net_lrcn"), tmp_path / "net.py"
+    graph = prototrt.rewrite(case.load(), dynamic=["batch"])
+    assert str(case.folder) in graph.warnings[0]
+    prototrt.export_torch(graph, file)
+    assert "\nNote: model.prototxt: with dynamic=['batch'], N is 1 to 16, usually 2\n" in file.read_text()
+    assert str(case.folder) not in file.read_text()
+
+
 def test_documentation_shows_what_is_written() -> None:
     texts = [(FOLDER / f"{name}.py.txt").read_text() for name in OUTPUTS]
     page = (ROOT / "docs/pytorch.md").read_text()
