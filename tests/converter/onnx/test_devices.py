@@ -18,35 +18,43 @@ from prototrt.tests.golden_cases import Case, caffe_cases, check, check_half, fo
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[onnx]'")
 CUDA = "CUDAExecutionProvider"
-on_a_gpu = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(CUDA not in onnxruntime.get_available_providers(), reason="needs onnxruntime-gpu"),
-]
+HAS_GPU = CUDA in onnxruntime.get_available_providers()
+CAFFE = caffe_cases() if HAS_GPU else caffe_cases()[:1]
+"""Without a GPU, each test is skipped once rather than for each golden."""
+FORKS, CAFFE2 = (fork_cases(), caffe2_cases()) if HAS_GPU else ([], caffe2_cases()[:1])
+RECURRENT = recurrent_runs() if HAS_GPU else recurrent_runs()[:1]
+needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs onnxruntime-gpu")
 
 
 def on_gpu(way: Way) -> Any:
     return partial(prototrt.Session, on=way, device="cuda", cut=True)
 
 
-@pytest.mark.parametrize("way", [pytest.param(way, marks=on_a_gpu) for way in ("onnx", "onnx-lstm")])
-@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", ["onnx", "onnx-lstm"])
+@pytest.mark.parametrize("case", [*CAFFE, *FORKS], ids=str)
 def test_model_on_a_gpu_agrees_with_caffe(case: Case, way: Way) -> None:
     check(case, on_gpu(way))
 
 
-@pytest.mark.parametrize(
-    ("case", "form"), [pytest.param(*run, marks=on_a_gpu) for run in recurrent_runs()], ids=str
-)
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize(("case", "form"), RECURRENT, ids=str)
 def test_recurrent_model_on_a_gpu_in_every_sequence(case: Case, form: Form) -> None:
     check(case, on_gpu("onnx"), form)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=on_a_gpu) for case in caffe_cases()], ids=str)
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CAFFE, ids=str)
 def test_model_on_a_gpu_in_float16(case: Case) -> None:
     check_half(case, on_gpu("onnx"))
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=on_a_gpu) for case in caffe2_cases()], ids=str)
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CAFFE2, ids=str)
 def test_model_on_a_gpu_agrees_with_caffe2(case: Caffe2Case) -> None:
     case.check(on_gpu("onnx")(case.rewritten()).run(case.arrays("inputs")))
 

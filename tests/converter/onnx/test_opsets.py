@@ -157,9 +157,9 @@ def test_verification_runs_the_same_opset(tmp_path: Path, monkeypatch: pytest.Mo
     opsets: list[int | None] = []
     init = OnnxEvaluator.__init__
 
-    def recorded(self: OnnxEvaluator, graph: Graph, exporting: ExportOptions) -> None:
+    def recorded(self: OnnxEvaluator, graph: Graph, exporting: ExportOptions, device: str) -> None:
         opsets.append(exporting.opset)
-        init(self, graph, exporting)
+        init(self, graph, exporting, device)
 
     monkeypatch.setattr(OnnxEvaluator, "__init__", recorded)
     converting = ConvertOptions(verify=True)
