@@ -9,7 +9,8 @@ import numpy as np
 
 import prototrt
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.converter.machines.gpu_support import BACKEND_NAMES
+from prototrt.converter.driver import find_driver
+from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run
 from prototrt.converter.options import BackendName
 from prototrt.converter.selftest.goldens import PRECISIONS, largest, near
 from prototrt.converter.selftest.nets import Size, lstm_graph, tile_graph, varying_lstm
@@ -39,10 +40,20 @@ def backends() -> Iterator[Check]:
 def built_by(name: BackendName, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         graph = lstm(precision)
-        plan = prototrt.build(graph, backend=importable(name))
+        refuse_unsupported(importable(name))
+        plan = prototrt.build(graph, backend=name)
         return followed(prototrt.Session(plan, on="engine"), graph, precision)
 
     return attempt
+
+
+def refuse_unsupported(name: BackendName) -> None:
+    """Raise ``NotHereError`` for a TensorRT that refuses the GPU on which a session runs, the first one."""
+    driver = find_driver()
+    if driver is not None and driver.gpus:
+        verdict = can_run(name, find_backend(name).version, driver.gpus[0])
+        if verdict.answer == "no":
+            raise NotHereError(str(verdict.reason))
 
 
 def importable(name: BackendName) -> BackendName:

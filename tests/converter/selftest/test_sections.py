@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 
 import prototrt
 from prototrt import Precision
+from prototrt.converter.driver import Driver, Gpu
 from prototrt.converter.runtime import sources
 from prototrt.converter.selftest import engines, goldens, libraries, sessions
 from prototrt.converter.selftest.nets import tile_graph
@@ -47,6 +48,14 @@ def verdicts(checks: Iterator[Check]) -> dict[str, str]:
     rows = [row_of(check) for check in checks]
     assert len({row.what for row in rows}) == len(rows)
     return {row.what: row.verdict for row in rows}
+
+
+def test_a_gpu_that_tensorrt_refuses_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_driver", lambda: Driver("13.0", (Gpu("H200", "9.0", 1 << 37),)))
+    monkeypatch.setattr(engines, "find_backend", lambda name: SimpleNamespace(version="1.7.1"))
+    row = row_of(Check("an LSTM", engines.built_by("rtx", "fp32")))
+    reason = "its plans run on compute capability 8.0, 8.6, 8.9, 12.0 and newer, this GPU has 9.0"
+    assert row.cells == ("an LSTM", "not tried", reason)
 
 
 def test_goldens(unpacked_goldens: Path) -> None:
