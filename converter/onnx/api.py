@@ -26,8 +26,6 @@ _NUMPY_TYPES = {dtype.value: number for dtype, number in ELEMENT_TYPES.items()} 
 
 
 _PLAIN = 17
-INT8_OPSET = 19
-"""The first opset in which QuantizeLinear reads float16."""
 FLOAT8_OPSET = 21
 """The first in which QuantizeLinear states its output type without a zero point.
 
@@ -42,9 +40,7 @@ def default_opset(graph: Graph) -> int:
     dtypes = {value.dtype for node in walk(graph) for value in (*node.inputs, *node.outputs)}
     if DType.BFLOAT16 in dtypes:
         return _BFLOAT16
-    if DType.FLOAT8 in dtypes:
-        return FLOAT8_OPSET
-    return INT8_OPSET if DType.INT8 in dtypes else _PLAIN
+    return FLOAT8_OPSET if DType.FLOAT8 in dtypes else _PLAIN
 
 
 def element_type(dtype: np.dtype[Any]) -> int:

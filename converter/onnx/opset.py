@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from prototrt.caffe_proto.common.errors import OptionsError, UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.common.errors import BuildError, OptionsError, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.onnx.api import ELEMENT_TYPES, default_opset, imported
@@ -17,12 +17,19 @@ from prototrt.surgery.ir import DType, Graph
 def opset_for(graph: Graph, exporting: ExportOptions) -> int:
     """The opset that was asked for, or the default, but not above what the model's readers have.
 
-    Raises ``OptionsError`` for one that the installed onnx, or a reader, does not have.
+    Raises ``OptionsError`` for one that the installed onnx, or a reader, does not have, and ``BuildError`` if the
+    default is one.
     """
     readers = [*map(reader_named, exporting.readers)]
-    if exporting.opset is None:
-        return min((default_opset(graph), *(reader.opset for reader in readers)))
     newest: int = imported("onnx.defs").onnx_opset_version()
+    if exporting.opset is None:
+        opset = min((default_opset(graph), *(reader.opset for reader in readers)))
+        if opset > newest:
+            raise BuildError(
+                f"the model needs opset {opset}, and the installed onnx has up to {newest}",
+                fix="pip install --upgrade onnx",
+            )
+        return opset
     installs = Worded("use {}, or: {}", Option("opset", newest), pip_install("onnx"))
     _refuse_newer(exporting.opset, newest, "the installed onnx", installs)
     for reader in readers:

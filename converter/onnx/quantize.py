@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.onnx.api import ELEMENT_TYPES, FLOAT8_OPSET, INT8_OPSET
+from prototrt.converter.onnx.api import ELEMENT_TYPES, FLOAT8_OPSET
 from prototrt.converter.onnx.lowering import lowers
 from prototrt.converter.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array, DType
@@ -15,13 +15,17 @@ _SCALES_OF_AN_AXIS = 13
 
 @lowers(Quantize)
 def quantize(model: OnnxModel, op: Quantize, x: Tensor, scale: Array) -> list[str]:
-    """The type of the zero point says what to quantize to, or from opset 21 on an attribute."""
+    """The type of the zero point says what to quantize to, or from opset 21 on an attribute.
+
+    Float16 is quantized from float32, although operators read it from opset 19 on: onnxruntime up to 1.29 cuts float16
+    off instead of rounding it. Plans that TensorRT makes of the model are the same.
+    """
     axis = _axis(model, op.axis)
     if op.to is DType.FLOAT8:
         model.require_opset(FLOAT8_OPSET, "numbers of float8 as this model has them")
         return [model.add("QuantizeLinear", x, model.array(scale), output_dtype=ELEMENT_TYPES[op.to], **axis)]
     numbers = x.name
-    if _reads_float32_only(model, x.dtype):
+    if x.dtype is DType.FLOAT16:
         numbers, scale = model.add("Cast", x, to=ELEMENT_TYPES[DType.FLOAT32]), scale.astype(np.float32)
     return [
         model.add("QuantizeLinear", numbers, model.array(scale), _zero_point(model, op.to, scale), **axis)
@@ -33,16 +37,12 @@ def dequantize(model: OnnxModel, op: Dequantize, x: Tensor | Array, scale: Array
     """With a zero point: onnxruntime up to 1.23 takes one that is left out for uint8 where it moves a Transpose."""
     numbers, dtype = (x, x.dtype) if isinstance(x, Tensor) else (model.array(x), DType.of(x.dtype))
     around = DType.of(scale.dtype)
-    is_cast = _reads_float32_only(model, around)
+    is_cast = around is DType.FLOAT16
     scaled = [numbers, model.array(scale.astype(np.float32) if is_cast else scale)]
     if dtype is DType.INT8:
         scaled.append(_zero_point(model, dtype, scale))
     result = model.add("DequantizeLinear", *scaled, **_axis(model, op.axis))
     return [model.add("Cast", result, to=ELEMENT_TYPES[around]) if is_cast else result]
-
-
-def _reads_float32_only(model: OnnxModel, around: DType) -> bool:
-    return around is DType.FLOAT16 and model.opset < INT8_OPSET
 
 
 def _zero_point(model: OnnxModel, dtype: DType, scale: Array) -> str:

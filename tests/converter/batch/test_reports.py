@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.batch.entry import SEVERITY, Entry, Outcome, Status, worst_exit_code
@@ -210,6 +210,7 @@ def by_github(text: str) -> str:
 @example(text="a|b\\|c\\\\|d")
 @example(text="``a` ``` ")
 def test_markdown_of_any_name_as_it_is_rendered(render: Callable[[str], str], text: str) -> None:
+    assume(text.strip(" ") or not text)  # how many blanks stay of blanks alone differs between the two
     shown, plain = (Shown(render(markdown_report(named(each)))) for each in (text, "plain"))
     assert shown.tags == plain.tags
     assert {*shown.tags} <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "strong", "pre", "code"}
