@@ -107,6 +107,8 @@ FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
         "numbers are rounded to few bits: without it, they are not",
     ),
     ("PoolingParameter", "avg_include_pad"): ("Intel Caffe", "it says whether padding counts in a mean"),
+    ("ROIPoolingParameter", "bb_type"): ("UberNet", "it chooses a part of each region"),
+    ("ROIPoolingParameter", "is_rich"): ("UberNet", "every second element of a bin is read"),
     ("SoftmaxParameter", "normalize_type"): ("NormFace", "the bottom is normalized first"),
 }
 """By message and field: the fork, and what the field changes."""

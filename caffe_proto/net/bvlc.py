@@ -30,7 +30,9 @@ _FIELDS_OF_FORKS = {
         " pad_type stride_shape temporal_pad temporal_stride",
         "DropoutParameter": "sample_weights_test scale_train",
         "EltwiseParameter": "coeff_blob",
+        "FillerParameter": "diag_val file values",
         "InnerProductParameter": "normalize",
+        "LayerParameter": "deletebottom deletetop pullsfrom",
         "MVNParameter": "add_eps_before_sqrt",
         "ParamSpec": "param_propagate_down",
         "PoolingParameter": "ceil_mode dilation kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t pad_type"
@@ -41,8 +43,13 @@ _FIELDS_OF_FORKS = {
 }
 """Fields that forks added to messages of BVLC's. All fields of a recurrent layer after ``expose_hidden`` are."""
 _LAST_RECURRENT_FIELD = 5
-_OF_TRAINING = {"BatchNormParameter": ("engine",), "ParamSpec": ("param_propagate_down",)}
+_OF_TRAINING = {
+    "BatchNormParameter": ("engine",),
+    "LayerParameter": ("deletebottom", "deletetop", "pullsfrom"),
+    "ParamSpec": ("param_propagate_down",),
+}
 """Fields of forks that a deployed net does without."""
+_FILLERS = ("bilinear", "constant", "gaussian", "msra", "positive_unitball", "uniform", "xavier")
 _DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
 _SIDES = (("pad_h", "pad_t", "pad_b"), ("pad_w", "pad_l", "pad_r"))
 
@@ -52,6 +59,8 @@ def respell(layer: Layer, message: Message) -> None:
     for part in _messages(message):
         for name in _OF_TRAINING.get(part.DESCRIPTOR.name, ()):
             part.ClearField(name)
+        if part.DESCRIPTOR.name == "FillerParameter" and part.type not in _FILLERS:
+            part.Clear()  # how weights begin, which a deployed net has
     if message.HasField("convolution_param"):
         _respell_dilation(message.convolution_param)
         _respell_padding(message.convolution_param)

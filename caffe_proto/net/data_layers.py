@@ -17,6 +17,7 @@ _BATCH = ("batch_size", "batchsize", "batch")
 _CROP = ("crop_size", "cropsize")
 _HEIGHT = (*_CROP, "crop_height", "crop_h", "resize_param.height", "new_height", "resize_height", "height")
 _WIDTH = (*_CROP, "crop_width", "crop_w", "resize_param.width", "new_width", "resize_width", "width")
+_LABELS = ("label_dim",)
 _SHAPES = ("dim", "shape.dim", "input_shape.dim")
 _PERHAPS_LABELS = ("label", "gt")
 _FILLED_ALIKE = ("constant", "bilinear")
@@ -77,7 +78,8 @@ def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) 
         return None
     batch = _first(field_numbers, _BATCH)
     if top > 0:
-        return (batch,) if facts.role is Role.DATA else None
+        labels = _first(field_numbers, _LABELS)
+        return (batch, *([labels] if labels else [])) if facts.role is Role.DATA else None
     channels, size = (
         _channels(layer, field_numbers),
         (_first(field_numbers, _HEIGHT), _first(field_numbers, _WIDTH)),

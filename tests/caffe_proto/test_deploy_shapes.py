@@ -144,6 +144,15 @@ def test_shape_of_a_source(case: str, write: Write) -> None:
     assert (partial, stated) == (expected, [expected] if expected and "?" not in expected else [])
 
 
+@pytest.mark.parametrize(("field", "expected"), [("", [2]), ("label_dim: 3", [2, 3])])
+def test_shape_of_labels_that_the_net_reads(field: str, expected: list[int], write: Write) -> None:
+    images = f"image_data_param {{ batch_size: 2 new_height: 4 new_width: 6 {field} }}"
+    text = f"{layer('ImageData', 'in', '', 'x all', images)} {layer('Scale', 's', 'x all', 'z')}"
+    inputs = [one for one in load(write(text)).layers if one.type == "Input"]
+    shapes = [list(shape.dim) for one in inputs for shape in one.message.input_param.shape]
+    assert shapes == [[2, 3, 4, 6], expected]
+
+
 @pytest.mark.parametrize(
     ("reader", "expected"),
     [

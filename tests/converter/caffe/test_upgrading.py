@@ -183,6 +183,7 @@ RESPELLED = {
     "hole_h: 2 hole_w: 2": "dilation: 2",
     "hole_h: 2 hole_w: 3": "dilation: 2 dilation: 3",
     "pad_t: 1 pad_b: 1 pad_l: 2 pad_r: 2": "pad_h: 1 pad_w: 2",
+    'weight_filler { type: "diagonal" diag_val: 2 }': "weight_filler { }",
 }
 
 
