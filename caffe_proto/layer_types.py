@@ -141,6 +141,7 @@ _ROWS = (
     LayerType("AbsVal", keeps_axes=True),
     LayerType("BNLL", keeps_axes=True),
     LayerType("BN", keeps_axes=True),
+    LayerType("BReLU", keeps_axes=True),
     LayerType("BatchNorm", keeps_axes=True),
     LayerType("Bias", keeps_axes=True),
     LayerType("ChannelNorm", keeps_axes=True),
@@ -179,6 +180,7 @@ _ROWS = (
     LayerType("CropCenter", in_place=InPlace.OVERWRITES),
     LayerType("DepthToSpace", in_place=InPlace.OVERWRITES),
     LayerType("Division", in_place=InPlace.OVERWRITES),
+    LayerType("MIL", in_place=InPlace.OVERWRITES),
     LayerType("Maxout", in_place=InPlace.OVERWRITES),
     LayerType("Mul", in_place=InPlace.OVERWRITES),
     LayerType("Pad", in_place=InPlace.OVERWRITES),
@@ -196,6 +198,7 @@ _ROWS = (
     LayerType("Reorg", in_place=InPlace.OVERWRITES),
     LayerType("Resample", in_place=InPlace.OVERWRITES),
     LayerType("SPP", in_place=InPlace.OVERWRITES),
+    LayerType("Sum", without_parameters=True, in_place=InPlace.OVERWRITES),
     LayerType("Unpooling", in_place=InPlace.OVERWRITES),
     LayerType("Upsample", in_place=InPlace.OVERWRITES),
     # Without parameters.

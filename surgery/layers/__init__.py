@@ -6,7 +6,7 @@ from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
 
 FAMILIES = {
-    "activation": "BNLL Clip ELU HardSigmoid HardSwish Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid "
+    "activation": "BNLL BReLU Clip ELU HardSigmoid HardSwish Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid "
     "Swish TanH Threshold",
     "batch_norm": "BN BatchNorm",
     "compact_bilinear": "CompactBilinear SignedSqrt",
@@ -19,7 +19,7 @@ FAMILIES = {
     "detection.prior_box": "PriorBox",
     "detection.proposal": "FrcnnProposal Proposal RPN",
     "detection.yolo": "YoloDetectionOutput Yolov3DetectionOutput",
-    "elementwise": "AbsVal Add Axpy AxpyFast Eltwise Exp Log Maxout Mul Power",
+    "elementwise": "AbsVal Add Axpy AxpyFast Eltwise Exp Log Maxout Mul Power Sum",
     "flow_resampling": "Resample",
     "hypercolumns": "HyperColumns",
     "inner_product": "Embed InnerProduct LinearTransform Similarity",
@@ -35,7 +35,7 @@ FAMILIES = {
     "recurrent.maps": "ConvLSTM ConvLSTMReLU ConvolutionLSTM",
     "recurrent.spatial": "GateRecurrent GateRecurrent2dnoind IRNN SpatialRecurrent",
     "recurrent.rules": "GRU LSTM RNN VanillaRNN",
-    "reduction": "ArgMax Reduction",
+    "reduction": "ArgMax MIL Reduction",
     "regions.align": "MultiROIPooling ROIAlign ROIWarping",
     "regions.deformable": "DeformablePSROIPooling",
     "regions.masks": "MaskPooling MaskResize",
@@ -68,6 +68,7 @@ _FAMILY_OF_PYTHON = {
     "pylayer.mask_layer.MaskLayer": "regions.masks",
     "pylayer.proposal_layer.ProposalLayer": "detection.proposal",
     "pylayer.stage_bridge_layer.StageBridgeLayer": "regions.masks",
+    "resize.resize_to_same_size": "upsampling",
     "rpn.proposal_layer.ProposalLayer": "detection.proposal",
 }
 

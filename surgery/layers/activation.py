@@ -65,6 +65,17 @@ def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [_limited(build, x, slope, 6)]
 
 
+@layer_rule("BReLU")
+def brelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``min(max(x, minval), maxval)``: from 0 to 1 unless stated. From nets that remove haze.
+
+    Becomes: Clip.
+    Source: yanhuama/mycaffe ``src/caffe/layers/brelu_layer.cpp``.
+    """
+    low, high = layer.param.minval, layer.param.maxval
+    return [build.add(Clip(min(low, high), high), x)]
+
+
 @layer_rule("PReLU")
 def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``max(x, 0) + slope * min(x, 0)`` with learned slopes, one per channel or one for all.

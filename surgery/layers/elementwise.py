@@ -12,7 +12,8 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -96,6 +97,28 @@ def _coefficients(build: LayerBuilder, layer: Layer, count: int) -> list[float]:
         build.warn("coeff is ignored, as in Caffe: the operation is MAX")
         coefficients = []
     return coefficients or [1.0] * count
+
+
+@layer_rule("Sum")
+def total(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value) -> list[Value]:
+    """The sum of blobs, in the shape of the first. From SDS and R*CNN.
+
+    Becomes: Reshape, Add.
+    Other forks have a Sum over the axes of one bottom, which is refused.
+    Bottoms: at least two, alike up to axes of size 1 at the end. Tops: one.
+    Source: bharath272/caffe-sds and WalterMa/caffe-fast-rcnn ``src/caffe/layers/sum_layer.cpp``.
+    """
+    y_sum = Expression(build, x)
+    for index, other in enumerate((y, *others), 1):
+        if _without_last_ones(other.shape) != _without_last_ones(x.shape):
+            because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
+            raise misfit(layer, index, other, str(x.shape), because, "cut the larger one with Crop")
+        y_sum += Expression(build, other).reshape(*x.shape)
+    return [y_sum.value]
+
+
+def _without_last_ones(shape: Shape) -> Shape:
+    return _without_last_ones(shape[:-1]) if shape and shape[-1] == 1 else shape
 
 
 @layer_rule("Axpy", "AxpyFast")

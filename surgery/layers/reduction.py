@@ -6,8 +6,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
 from prototrt.surgery.ir import DType, Shape, Value, computable, open_count, range_of
+from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.ops import Cast, Concat, Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.windows import sizes_of
 
@@ -29,6 +30,43 @@ def reduction(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         y = y * y
     kind = ReduceKind.MEAN if param.operation == param.MEAN else ReduceKind.SUM
     return [y.apply(Reduce(kind, tuple(range(axis, len(x.shape))), keep=False)).scaled(param.coeff).value]
+
+
+@layer_rule("MIL")
+def multiple_instances(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """One number for each channel of an image, of those at all places. From visual-concepts; for regions from R*CNN.
+
+    Becomes: Reduce; Subtract, Log, Exp, Maximum; Slice, Reshape.
+    ``type`` MAX takes the largest. NOR takes the chance that at least one place is true, 1 minus the product of all
+    ``1 - x``, but no less than the largest. With ``context_per_roi``, the largest of so many items in a row.
+    Bottoms: (N, C, H, W), or items (R context_per_roi, C). Tops: (N, C, 1, 1), or (R, C, 1, 1).
+    Source: MSRCCS/Caffe and WalterMa/caffe-fast-rcnn ``src/caffe/layers/mil_layer.cpp``.
+    """
+    if layer.param.HasField("context_per_roi"):
+        return [_largest_of_items(layer, exact(build, x), int(layer.param.context_per_roi))]
+    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    chances = exact(build, x)
+    y = chances.largest(2, 3)
+    if layer.param.type == layer.param.NOR:
+        not_there = (1 - chances).at_least(0)  # a rounded chance may be a little above 1
+        y = (1 - not_there.log().sum(2, 3).exp()).at_least(y)
+    return [y.reshape(*x.shape[:2], 1, 1).value]
+
+
+def _largest_of_items(layer: Layer, x: Expression, count: int) -> Value:
+    """The largest of each ``count`` items; those after the last whole group are left out."""
+    if len(x.shape) < 2 or numbers_of(x.shape, 2) != 1:
+        because = "a region has one number for each channel"
+        raise misfit(layer, 0, x.value, "(R * context_per_roi, C)", because, "pool the regions first")
+    if count < 1:
+        raise NetError(f"context_per_roi is {count}, expected at least 1", fix="set it in mil_param")
+    items, channels = x.shape[:2]
+    regions = computable(items, "axis 0 (regions)") // count
+    if range_of(regions).max < 1:
+        because = f"context_per_roi is {count}: so many items are one region"
+        raise misfit(layer, 0, x.value, "(R * context_per_roi, C)", because, "give it more regions")
+    whole = x.reshape(items, channels).slice(0, 0, regions * count).reshape(regions, count, channels)
+    return whole.largest(1).reshape(regions, channels, 1, 1).value
 
 
 @layer_rule("ArgMax")

@@ -14,17 +14,20 @@ from prototrt.surgery.building.layer_builder import (
     expect_axes,
     layer_rule,
 )
+from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import (
     DType,
     Value,
     computable,
+    fixed,
     open_count,
     range_of,
     symbols_of,
 )
+from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.resampling import Pair
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
-from prototrt.surgery.ops import Cast, Scatter, Tile
+from prototrt.surgery.ops import Cast, Concat, Pad, Scatter, Tile
 
 
 @layer_rule("Upsample")
@@ -68,6 +71,29 @@ def repeated(build: Builder, x: Value, scales: Pair) -> Value:
     for axis, scale in zip((3, 5), scales, strict=True):
         y = build.add(Tile(axis, scale), y)
     return build.reshape(y, (items, channels, rows * scales[0], columns * scales[1]))
+
+
+@python_rule("resize.resize_to_same_size")
+def repeated_and_joined(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """Maps enlarged by copies to the size of the first, and joined along the channels. From MEnet.
+
+    Becomes: Reshape, Tile, Pad, Concat.
+    A pixel is copied as often as its map fits into the first one as a whole; what remains on the right and below is 0.
+    Bottoms: (N, C, H, W), and others with H and W up to those. Tops: (N, all channels, H, W).
+    Source: scutDACIM/MEnet ``layers/resize.py``.
+    """
+    maps = []
+    for index, one in enumerate((x, *others)):
+        expect_axes(layer, index, one, "(N, C, H, W)", 4)
+        target, sizes = ([fixed(each.shape[axis], f"axis {axis}") for axis in (2, 3)] for each in (x, one))
+        scales = target[0] // sizes[0], target[1] // sizes[1]
+        if min(scales) < 1:
+            because = f'the first bottom, "{layer.bottom_blob(0)}", has {target[0]} x {target[1]} pixels'
+            raise misfit(layer, index, one, "a smaller map", because, "give the largest map first")
+        rest = [whole - size * scale for whole, size, scale in zip(target, sizes, scales, strict=True)]
+        large = one if scales == (1, 1) else repeated(build, one, scales)
+        maps.append(build.add(Pad((0, 0, 0, 0), (0, 0, *rest)), large) if any(rest) else large)
+    return [build.add(Concat(1), *maps)]
 
 
 def _size_for_mask(build: LayerBuilder, layer: Layer, x: Value) -> Sizes:

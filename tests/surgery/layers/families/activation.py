@@ -19,6 +19,8 @@ CASES = [
     Case("both ends", "ReLU6", "", [[-1, 0, 5.5, 6, 7, INF]], [0, 0, 5.5, 6, 6, 6]),
     Case("negative slope", "ReLU6", "relu_param { negative_slope: 0.5 }", [[-8, 0, 3, 9]], [-4, 0, 3, 6]),
     Case("above 6 on both sides", "ReLU6", "relu6_param { negative_slope: -0.5 }", [[-20, -8, 9]], [6, 4, 6]),
+    Case("minval above maxval", "BReLU", "brelu_param { minval: 3 maxval: 1 }", [[0, 2, 4]], [1, 1, 1]),
+    Case("not a number", "BReLU", "", [[NAN, INF, -INF]], [NAN, 1, 0]),
     Case("rank 2", "PReLU", "", [[[-1, -1, 1], [-2, 2, -2]]], [[-1, -2, 1], [-2, 2, -6]], [[1, 2, 3]]),
     Case("rank 3", "PReLU", "", [-np.ones((1, 2, 2))], [[[0.5, 0.5], [-4, -4]]], [[-0.5, 4]]),
     Case("rank 5", "PReLU", "", [-np.ones((1, 2, 1, 1, 2))], [[[[[-3, -3]]], [[[-4, -4]]]]], [[3, 4]]),

@@ -66,6 +66,20 @@ VARYING = [
 
 REFUSALS = [
     Message(
+        "Sum",
+        "",
+        [(2, 3), (3, 2)],
+        'net.prototxt:3: layer "op" (Sum), bottom "b1": shape is (3, 2), expected (2, 3)\n'
+        '  because that is the shape of the first bottom, "b0"\n'
+        "  fix: cut the larger one with Crop",
+    ),
+    Message(
+        "Sum",
+        "",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (Sum): has 1 bottom, expected at least 2\n  fix: give it the bottoms x, y',
+    ),
+    Message(
         "Axpy",
         "",
         [(2, 3), (2, 3, 4, 5), (2, 3, 4, 4)],

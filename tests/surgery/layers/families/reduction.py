@@ -1,4 +1,4 @@
-"""Corners of Reduction and ArgMax, against numbers worked by hand or real Caffe's rule in plain Python."""
+"""Corners of Reduction, MIL and ArgMax, against numbers worked by hand or real Caffe's rule in plain Python."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def argmax(note: str, fields: str, x: object, expected: object) -> Case:
 
 
 CASES = [
+    Case("the largest is certain", "MIL", "mil_param { type: NOR }", [[[[[0, 1], [0.5, 0]]]]], [[[[1]]]]),
+    Case("a region", "MIL", "mil_param { context_per_roi: 2 }", [[[1, 5], [3, 4]]], [[[[3]], [[5]]]]),
+    Case("items after the last group", "MIL", "mil_param { context_per_roi: 2 }", [[[1], [3], [9]]], [[[[3]]]]),
     reduction("to one number", "", X, WIDE.sum()),
     reduction("rank 1", "coeff: -2", [1, 2, 4], -14),
     reduction("mean of all", "operation: MEAN coeff: 3", X, 3 * WIDE.mean()),
@@ -70,6 +73,28 @@ VARYING = [
 ]
 
 REFUSALS = [
+    Message(
+        "MIL",
+        "mil_param { context_per_roi: 4 }",
+        [(3, 2)],
+        'net.prototxt:2: layer "op" (MIL), bottom "b0": shape is (3, 2), expected (R * context_per_roi, C)\n'
+        "  because context_per_roi is 4: so many items are one region\n"
+        "  fix: give it more regions",
+    ),
+    Message(
+        "MIL",
+        "mil_param { context_per_roi: 0 }",
+        [(3, 2)],
+        'net.prototxt:2: layer "op" (MIL): context_per_roi is 0, expected at least 1\n  fix: set it in mil_param',
+    ),
+    Message(
+        "MIL",
+        "mil_param { context_per_roi: 2 }",
+        [(4, 2, 3)],
+        'net.prototxt:2: layer "op" (MIL), bottom "b0": shape is (4, 2, 3), expected (R * context_per_roi, C)\n'
+        "  because a region has one number for each channel\n"
+        "  fix: pool the regions first",
+    ),
     Message(
         "Reduction",
         "reduction_param { axis: 2 }",

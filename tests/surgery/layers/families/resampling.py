@@ -12,7 +12,10 @@ ROW = [[[[0, 6, 12]]]]
 SQUARE = [[[[1, 2], [3, 4]]]]
 MASK = [[[[5, 0], [7, 8]]]]
 LIKE = np.zeros((1, 7, 1, 4))
+JOINED = 'python_param { module: "layers.resize" layer: "resize_to_same_size" }'
 CASES = [
+    Case("a row and a column are left", "Python", JOINED, [np.zeros((1, 1, 3, 5)), SQUARE],
+         [[[[0] * 5] * 3, [[1, 1, 2, 2, 0], [3, 3, 4, 4, 0], [0] * 5]]]),
     Case("default scale", "Upsample", "", [X], X),
     Case("scale 3", "Upsample", "upsample_param { scale: 3 }", [X], np.kron(np.asarray(X), np.ones((3, 3)))),
     Case("stated size", "Upsample", "upsample_param { upsample_h: 3 upsample_w: 4 }", [SQUARE, MASK],
@@ -61,6 +64,10 @@ OP = 'net.prototxt:2: layer "op" '
 OF_TWO = 'net.prototxt:3: layer "op" '
 IMAGE = [(1, 2, 4, 6)]
 REFUSALS = [
+    Message("Python", JOINED, [(1, 2, 3, 4), (1, 1, 4, 4)],
+            'net.prototxt:3: layer "op" (Python), bottom "b1": shape is (1, 1, 4, 4), expected a smaller map\n'
+            '  because the first bottom, "b0", has 3 x 4 pixels\n'
+            "  fix: give the largest map first"),
     Message("BilinearInterpolation", "", IMAGE,
             f"{OP}(BilinearInterpolation): states no size\n"
             "  fix: set interpolation_factor in bilinear_interpolation_param, or add a second bottom"),
