@@ -180,35 +180,77 @@ def _warped(
 
 @layer_rule("SpatialTransformer")
 def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: Value) -> list[Value]:
-    """The image read on a grid that an affine transformation moves; outside it is 0. From daerduoCarey.
+    """The image read on a grid that an affine transformation moves, of daerduoCarey; a projective one, of e2e_face.
 
-    Becomes: MatMul, Gather and arithmetic.
+    Becomes: MatMul, Gather and arithmetic; with a projective transformation also Divide, Greater.
     Element (i, j) of the top stands at ``(2 i / output_H - 1, 2 j / output_W - 1)``; ``theta``, 2 x 3, takes it to
-    (p, q), which is row ``(p + 1) / 2 * H`` and column ``(q + 1) / 2 * W`` of the image. ``theta_1_1`` to ``theta_2_3``
-    state numbers of theta, which the second bottom then lacks.
-    Bottoms: image (N, C, H, W), theta (N, 6 minus the stated numbers). Tops: (N, C, output_H, output_W).
-    Source: daerduoCarey/SpatialTransformerLayer ``src/caffe/layers/st_layer.cu``.
+    (p, q), which is row ``(p + 1) / 2 * H`` and column ``(q + 1) / 2 * W`` of the image; outside it is 0. ``theta_1_1``
+    to ``theta_2_3`` state numbers of theta, which the second bottom then lacks.
+    Projective: ``theta``, 3 x 3 without its last number, which is 1, takes (x, y, 1) with x and y from -1 to 1 to
+    (p, q, r), which is column ``(p / r + 1) / 2 * (W - 1)``, row ``(q / r + 1) / 2 * (H - 1)``, moved to the border if
+    it is outside.
+    Bottoms: image (N, C, H, W), theta (N, 6 minus the stated numbers) or (N, 8). Tops: (N, C, output_H, output_W).
+    Source: daerduoCarey/SpatialTransformerLayer ``src/caffe/layers/st_layer.cu``;
+    mikuhatsune/e2e_face ``caffe_modification/spatial_transformer_layer.cu``.
     """
     expect_axes(layer, 0, image, "(N, C, H, W)", 4)
     param = layer.param
-    for field, supported in (("transform_type", "affine"), ("sampler_type", "bilinear")):
-        if getattr(param, field) != supported:
+    for field, supported in (("transform_type", ("affine", "projective")), ("sampler_type", ("bilinear",))):
+        if getattr(param, field) not in supported:
+            words = " or ".join(f'"{word}"' for word in supported)
             raise NetError(
-                f'{field} is "{getattr(param, field)}", expected "{supported}"',
-                fix=f'use "{supported}", or leave it out',
+                f'{field} is "{getattr(param, field)}", expected {words}',
+                fix=f'use "{supported[0]}", or leave it out',
             )
     items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
-    out = _output_size(param, rows, columns)
+    places = _projected if param.transform_type == "projective" else _moved
+    ys, xs = places(build, layer, theta, items, (rows, columns), _output_size(param, rows, columns))
+    read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), ys, xs, columns)
+    return [read.transpose(0, 3, 1, 2).value]
+
+
+def _moved(
+    build: LayerBuilder, layer: Layer, theta: Value, items: Size, sizes: tuple[Size, Size], out: Pair
+) -> tuple[list[Tap], list[Tap]]:
+    """The rows and columns of the image for each element of the top, by an affine transformation."""
     points = [np.arange(size, dtype=np.float32) / np.float32(size) * 2 - 1 for size in out]
     grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
     moved = _theta(build, layer, theta, items).apply(MatMul(), build.constant(grid, "grid"))
-    ys, xs = (
-        (place.reshape(items, *out) + 1) / 2 * size
-        for place, size in zip(moved.split(1), (rows, columns), strict=True)
+    down, across = (
+        _taps_inside((place.reshape(items, *out) + 1) / 2 * size, size)
+        for place, size in zip(moved.split(1), sizes, strict=True)
     )
-    taps = _taps_inside(ys, rows), _taps_inside(xs, columns)
-    read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), *taps, columns)
-    return [read.transpose(0, 3, 1, 2).value]
+    return down, across
+
+
+def _projected(
+    build: LayerBuilder, layer: Layer, theta: Value, items: Size, sizes: tuple[Size, Size], out: Pair
+) -> tuple[list[Tap], list[Tap]]:
+    """The same by a projective transformation, whose grid reaches from border to border."""
+    if theta.shape[0] != items or numbers_of(theta.shape, 1) != 8:
+        because = "theta is 3 x 3, and its last number is 1"
+        raise misfit(layer, 1, theta, f"{(items, 8)}", because, "give it 8 numbers for each image")
+    if min(out) < 2:
+        raise NetError(
+            f"output_H is {out[0]} and output_W {out[1]}, expected at least 2",
+            because="the grid reaches from border to border",
+            fix="set both to 2 or more",
+        )
+    points = [np.arange(size, dtype=np.float32) / np.float32(size - 1) * 2 - 1 for size in reversed(out)]
+    grid = np.stack([*np.meshgrid(*points), np.ones(out, np.float32)]).reshape(1, 3, -1)
+    numbers = exact(build, theta).reshape(items, 8)
+    moved = numbers.slice(1, 0, 6).reshape(items, 2, 3).apply(MatMul(), build.constant(grid, "grid"))
+    depth = numbers.slice(1, 6, 2).reshape(items, 1, 2).apply(MatMul(), build.constant(grid[:, :2], "grid"))
+    across, down = (moved / (depth + 1)).split(1)
+    places = [
+        (place.reshape(items, *out) + 1) / 2 * (size - 1)
+        for place, size in zip((down, across), sizes, strict=True)
+    ]
+    rows, columns = (
+        linear_taps((place > 0).chosen(place, 0).at_most(size - 1), size)
+        for place, size in zip(places, sizes, strict=True)
+    )
+    return rows, columns
 
 
 def _output_size(param: Any, rows: Size, columns: Size) -> tuple[int, int]:

@@ -14,6 +14,7 @@ MAP = np.arange(12).reshape(1, 1, 3, 4)
 STILL = np.zeros((1, 2, 3, 4))
 FLOW = np.broadcast_to(np.reshape([0.5, 1], (1, 2, 1, 1)), (1, 2, 3, 4))
 SAME = [[1, 0, 0, 0, 1, 0]]
+PROJECTIVE = 'st_param { transform_type: "projective" }'
 CASES = [
     Case("no displacement", "Correlation", "correlation_param { kernel_size: 1 max_displacement: 0 }", [A, B],
          [[[[2, 6, 9]]]]),
@@ -42,6 +43,9 @@ CASES = [
     Case("half the size", "SpatialTransformer", "st_param { output_H: 3 output_W: 2 }", [MAP, SAME], MAP[..., ::2]),
     Case("moved right by half a pixel", "SpatialTransformer", "st_param { theta_1_1: 1 theta_1_2: 0 theta_2_1: 0 }",
          [MAP, [[0, 1, 0.25]]], [[[[0.5, 1.5, 2.5, 1.5], [4.5, 5.5, 6.5, 3.5], [8.5, 9.5, 10.5, 5.5]]]]),
+    Case("all of it", "SpatialTransformer", PROJECTIVE, [MAP, [[1, 0, 0, 0, 1, 0, 0, 0]]], MAP),
+    Case("infinitely far", "SpatialTransformer", PROJECTIVE, [MAP, [[1, 0, 0, 0, 1, 0, 1, 0]]],
+         [[[[0, 0.75, 2.875, 4.25], [0, 4.75, 5.875, 6.25], [8, 8.75, 8.875, 8.25]]]]),
     Case("outside", "SpatialTransformer", "", [MAP, [[1, 0, 9, 0, 1, -9]]], np.zeros((1, 1, 3, 4))),
 ]  # fmt: skip
 VARYING: list[Case] = []
@@ -71,9 +75,15 @@ REFUSALS = [
     Message("FlowWarp", "", [IMAGE, IMAGE],
             f'{OP}(FlowWarp), bottom "b1": shape is (2, 3, 4, 5), expected (2, 2, 4, 5)\n'
             '  because it has a place for each element of "b0"\n  fix: give it two channels: x and y'),
-    Message("SpatialTransformer", 'st_param { transform_type: "projective" }', [IMAGE, (2, 6)],
-            f'{OP}(SpatialTransformer): transform_type is "projective", expected "affine"\n'
+    Message("SpatialTransformer", 'st_param { transform_type: "grid" }', [IMAGE, (2, 6)],
+            f'{OP}(SpatialTransformer): transform_type is "grid", expected "affine" or "projective"\n'
             '  fix: use "affine", or leave it out'),
+    Message("SpatialTransformer", 'st_param { transform_type: "projective" }', [IMAGE, (2, 6)],
+            f'{OP}(SpatialTransformer), bottom "b1": shape is (2, 6), expected (2, 8)\n'
+            "  because theta is 3 x 3, and its last number is 1\n  fix: give it 8 numbers for each image"),
+    Message("SpatialTransformer", 'st_param { transform_type: "projective" output_H: 1 }', [IMAGE, (2, 8)],
+            f"{OP}(SpatialTransformer): output_H is 1 and output_W 5, expected at least 2\n"
+            "  because the grid reaches from border to border\n  fix: set both to 2 or more"),
     Message("SpatialTransformer", 'st_param { sampler_type: "nearest" }', [IMAGE, (2, 6)],
             f'{OP}(SpatialTransformer): sampler_type is "nearest", expected "bilinear"\n'
             '  fix: use "bilinear", or leave it out'),
