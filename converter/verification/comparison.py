@@ -56,6 +56,8 @@ class Comparison:
     difference: Difference
     doubt: str | None = None
     """Why agreement on this blob proves little."""
+    begun_by: Origin | None = None
+    """The layer that wrote the blob before others wrote over it: outputs from elsewhere hold the last result alone."""
 
     @property
     def holds(self) -> bool:

@@ -95,11 +95,13 @@ class Verification:
         if self.holds:
             return
         first, difference = self.parts[0], self.parts[0].difference
+        before = first.begun_by
+        written = f', which layer "{before.layer}" (line {before.line}) wrote before' if before else ""
         raise VerificationError(
             f"{first.way} and {first.against} diverge here by {difference.max_abs:.3g},"
             f" expected at most {difference.allowed:.3g}",
             origin=first.origin,
-            blob=f'blob "{first.blob}"' if first.origin else None,
+            blob=f'blob "{first.blob}"{written}' if first.origin else None,
             because=f"in call {first.call}, {self._why(first)}",
             fix=self._fix(first),
         )

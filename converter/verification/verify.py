@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
 
-from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.errors import NetError, Origin
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.calibration.saturation import saturated
 from prototrt.converter.data.calls import some_calls
@@ -171,6 +171,10 @@ def _each(
 ) -> Iterator[Comparison]:
     graph, truth = graphs
     origins = {value.name: node.origin for node in graph.nodes for value in node.outputs}
+    begun: dict[str, Origin] = {}
+    for name, origin in origins.items():
+        if name.endswith(f"@{origin.layer}"):  # an earlier value of a blob
+            begun.setdefault(name.removesuffix(f"@{origin.layer}"), origin)
     sessions: dict[Way, Session] = {
         REFERENCE: Session(truth),
         **{
@@ -196,7 +200,8 @@ def _each(
             for blob, reference_array in base.items() if way != against else ():
                 difference = difference_of(actual[blob], reference_array, tolerance)
                 doubt = doubt_about(reference_array, tolerance) if against == REFERENCE else None
-                yield Comparison(way, against, blob, origins.get(blob), call, difference, doubt)
+                before = begun.get(blob) if against == EXPECTED else None
+                yield Comparison(way, against, blob, origins.get(blob), call, difference, doubt, before)
 
 
 def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, Array]:

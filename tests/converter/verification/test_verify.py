@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, VerificationError
 from prototrt.converter.options import CompareOptions, VerifyOptions
@@ -144,6 +145,23 @@ def test_expected_outputs_judge_the_reference_too(wrong: Way) -> None:
     ]
     with pytest.raises(VerificationError, match="reference and expected diverge here"):
         found.refuse()
+
+
+def test_a_blob_that_a_layer_writes_over_names_its_first_writer(tmp_path: Path) -> None:
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        "input: 'x' input_shape { dim: 2 }\n"
+        "layer { name: 'first' type: 'Power' bottom: 'x' top: 'y' power_param { scale: 2 } }\n"
+        "layer { name: 'second' type: 'ReLU' bottom: 'y' top: 'y' }"
+    )
+    graph, feeds = prototrt.rewrite(prototrt.load(net)), [{"x": np.array([1, -1], np.float32)}]
+    expected = [{"y": np.array([3, 0], np.float32)}]
+    with pytest.raises(VerificationError) as caught:
+        verify(graph, feeds, CompareOptions(ways=[]), expected=expected).refuse()
+    assert str(caught.value).splitlines()[0] == (
+        f'{net}:3: layer "second" (ReLU), blob "y", which layer "first" (line 2) wrote before: '
+        "reference and expected diverge here by 1, expected at most 0.000301"
+    )
 
 
 @pytest.mark.parametrize(
