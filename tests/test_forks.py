@@ -121,6 +121,7 @@ def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
         "'feat_stride': 16",
         "feat_stride: 16\\n'scales': !!python/tuple [8, 16]",
         "{'feat_stride': 16, 'ratios': [0.5, 1]}",
+        "{'feat_stride': 16, 'scales': [8, 16], 'true': true, 'seed': null, 'phase': TEST}",
     ):
         anchors = 6 if "scales" in text or "ratios" in text else 9
         shapes = {"score": (1, 2 * anchors, 3, 4), "move": (1, 4 * anchors, 3, 4), "info": (1, 3)}
@@ -143,7 +144,12 @@ def test_param_str_is_read_as_yaml_and_python_read_it() -> None:
         ),
         (
             "'feat_stride': 16\\n'scales': many",
-            "param_str cannot be read: \"'feat_stride': 16\\n'scales': many\"\n"
+            "param_str states scales as 'many', expected positive numbers\n"
+            "  fix: state what the net was trained with, as in {'feat_stride': 16, 'scales': [8, 16, 32]}",
+        ),
+        (
+            "'feat_stride': 16\\n'scales': range(2)",
+            "param_str cannot be read: \"'feat_stride': 16\\n'scales': range(2)\"\n"
             "  because it is not a list of KEY: VALUE\n"
             "  fix: write it as {'feat_stride': 16, 'scales': [8, 16, 32]}",
         ),

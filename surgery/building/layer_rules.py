@@ -78,6 +78,8 @@ _FIX_PARAMETERS = "write it as {'feat_stride': 16, 'scales': [8, 16, 32]}"
 _LONGEST = 10_000
 """Characters of ``param_str``; the programs that wrote it state a few numbers."""
 _TAG = re.compile(r"!![\w/:.]+")
+_WORDS = {"true": True, "false": False, "null": None}
+"""JSON's and YAML's."""
 _KEY = re.compile(r"(?P<before>^|[{,\n])[^\S\n]*(?P<key>[A-Za-z_]\w*)\s*:")
 
 
@@ -96,7 +98,8 @@ def python_rule_of(layer: Layer) -> LayerRule | None:
 def python_parameters(layer: Layer) -> dict[str, Any]:
     """The settings in ``param_str``: ``KEY: VALUE`` in braces with commas, or one per line, with Python values.
 
-    YAML and Python both read this form. A tag such as ``!!python/tuple`` is ignored. Raises ``NetError``.
+    YAML and Python both read this form, which JSON has, too. A tag such as ``!!python/tuple`` is ignored, and a word
+    without quotes is a text, as in YAML. Raises ``NetError``.
     """
     source = layer.param.param_str
     if len(source) > _LONGEST:
@@ -107,7 +110,7 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
     if not text.startswith("{"):
         text = "{" + ",".join(line for line in text.splitlines() if line.strip()) + "}"
     try:
-        parameters = ast.literal_eval(text)
+        parameters = ast.literal_eval(_WithTexts().visit(ast.parse(text, mode="eval")))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         parameters = error  # the last three are for keys that are lists, and for deep nesting
     if not isinstance(parameters, dict):
@@ -117,6 +120,11 @@ def python_parameters(layer: Layer) -> dict[str, Any]:
             fix=_FIX_PARAMETERS,
         )
     return parameters
+
+
+class _WithTexts(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_WORDS.get(node.id, node.id))
 
 
 _WRITE_THEM = "write it as docs/forks.md shows"

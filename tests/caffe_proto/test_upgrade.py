@@ -196,6 +196,7 @@ def test_v0_fields_of_other_types_are_ignored(write: Write) -> None:
         ("BN", "BN"),
         ("VIDEO_DATA", "VideoData"),
         ("CROP", "Crop"),
+        ("MAXOUT", "Maxout"),
     ],
 )
 def test_v1_types_of_forks(word: str, kind: str, write: Write) -> None:
