@@ -67,6 +67,7 @@ TYPES: Mapping[str, str] = {
         "DIGITS": "ClusterDetections ClusterGroundtruth",
         "DRFN": "PwAttend",
         "dynamic network surgery": "CConvolution CInnerProduct",
+        "ErlangZ's Caffe": "ShowImage UNPooling",
         "FlowNet": "BlackAugmentation CustomData DataAugmentation Downsample FlowAugmentation"
         " GenerateAugmentationParameters LpqLoss Mean",
         "Hypercolumn nets": "SparseHistogramExtractor SparseHypercolumnExtractor",
