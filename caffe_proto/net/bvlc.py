@@ -66,6 +66,10 @@ def respell(layer: Layer, message: Message) -> None:
         _respell_padding(message.convolution_param)
     if message.HasField("pooling_param"):
         _respell_padding(message.pooling_param)
+    if message.type == "Eltwise" and len(message.bottom) == 1 and message.eltwise_param.coeff:
+        message.type = "Power"
+        message.power_param.scale = message.eltwise_param.coeff[0]
+        message.ClearField("eltwise_param")
     if message.type in _DEPTHWISE:
         if not message.convolution_param.HasField("group"):
             message.convolution_param.group = message.convolution_param.num_output

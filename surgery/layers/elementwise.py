@@ -26,18 +26,26 @@ from prototrt.surgery.ops.shape import measure
 
 
 @layer_rule("Eltwise")
-def eltwise(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value) -> list[Value]:
+def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
     """Product, sum with coefficients, or maximum of blobs of one shape.
 
     Becomes: Add, Multiply or Maximum, one per further bottom.
     Coefficients are for SUM; with MAX Caffe takes them and ignores them. A bottom whose coefficient is 0
     adds nothing, whatever it holds: the routine that adds does not look at it. With ``coeff_blob``, of the branch
     recurrent, the last bottom (bottoms - 1, N) holds a factor for each item of each other bottom of a SUM, or
-    (bottoms - 1, T, N) one for each item of each step.
+    (bottoms - 1, T, N) one for each item of each step. With a coefficient, FlowNet takes one bottom.
     Source: caffe ``src/caffe/layers/eltwise_layer.cpp``; jeffdonahue/caffe (branch recurrent)
-    ``src/caffe/layers/eltwise_layer.cu``.
+    ``src/caffe/layers/eltwise_layer.cu``; lmb-freiburg/flownet2 ``include/caffe/layers/eltwise_layer.hpp``.
     """
-    bottoms = [x, y, *others]
+    bottoms = [x, *others]
+    is_multiple = (
+        layer.param.operation == layer.param.SUM and layer.param.coeff and not layer.param.coeff_blob
+    )
+    if not others and not is_multiple:
+        raise NetError(
+            "has 1 bottom, expected at least 2",
+            fix="give it another bottom, or for a multiple of this one the operation SUM with a coeff",
+        )
     if layer.param.coeff_blob and layer.param.operation == layer.param.SUM:
         bottoms = _times_factors(build, layer, bottoms)
     for index, bottom in enumerate(bottoms):

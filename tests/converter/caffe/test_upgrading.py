@@ -203,6 +203,11 @@ def test_a_depthwise_convolution_has_a_group_for_each_channel() -> None:
     assert (layer.type, layer.convolution_param.group) == ("Convolution", 3)
 
 
+def test_a_sum_of_one_blob_becomes_its_multiple() -> None:
+    layer = _layer(prototrt.upgrade(_convolution("eltwise_param { coeff: 0.5 }", "Eltwise")).text)
+    assert (layer.type, layer.power_param.scale, layer.HasField("eltwise_param")) == ("Power", 0.5, False)
+
+
 def test_what_bvlc_does_not_read_is_said() -> None:
     fields = "convolution_param { num_output: 3 kernel_size: 1 pad_t: 1 pad_b: 2 }"
     net = prototrt.upgrade(_convolution(fields))

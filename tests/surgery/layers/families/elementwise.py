@@ -23,6 +23,7 @@ CASES = [
     Case("two axes", "Axpy", "", [[[2, -1]], [[[[1, 2]], [[3, 4]]]], [[[[5, 5]], [[6, 6]]]]], [[[[7, 9]], [[3, 2]]]]),
     Case("two", "Eltwise", "", [X, Y], WIDE + Y),
     Case("the same bottom", "Eltwise", "eltwise_param { operation: PROD }", [X, X], WIDE * X),
+    Case("one, of FlowNet", "Eltwise", "eltwise_param { coeff: -0.5 }", [[-2, 4]], [1, -2]),
     Case("four", "Eltwise", "eltwise_param { operation: PROD }", [X, Y, Z, Y], WIDE * Y * Z * Y),
     Case("largest of three", "Eltwise", "eltwise_param { operation: MAX }", [X, Y, Z], np.maximum(np.maximum(X, Y), Z)),
     Case("coefficients", "Eltwise", "eltwise_param { coeff: 1 coeff: -2.5 coeff: 0 }", [X, Y, Z], WIDE - 2.5 * Y),
@@ -72,6 +73,13 @@ REFUSALS = [
         'net.prototxt:3: layer "op" (Sum), bottom "b1": shape is (3, 2), expected (2, 3)\n'
         '  because that is the shape of the first bottom, "b0"\n'
         "  fix: cut the larger one with Crop",
+    ),
+    Message(
+        "Eltwise",
+        "eltwise_param { operation: MAX coeff: 2 }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (Eltwise): has 1 bottom, expected at least 2\n'
+        "  fix: give it another bottom, or for a multiple of this one the operation SUM with a coeff",
     ),
     Message(
         "Sum",
