@@ -84,6 +84,9 @@ _ROWS = (
     # Parameters under the name of another type, or of several.
     LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
     LayerType("BoxOutput", ("box_output_param", "bbox_reg_param")),
+    LayerType(
+        "DataAugmentation", ("augmentation_param", "coeff_schedule_param"), in_place=InPlace.OVERWRITES
+    ),
     LayerType("Convolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",)),
     LayerType("BatchToSpaceND", in_place=InPlace.OVERWRITES),
     LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), measures_with=2),

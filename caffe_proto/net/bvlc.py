@@ -32,7 +32,7 @@ _FIELDS_OF_FORKS = {
         "EltwiseParameter": "coeff_blob",
         "FillerParameter": "diag_val file values",
         "InnerProductParameter": "normalize",
-        "LayerParameter": "deletebottom deletetop pullsfrom",
+        "LayerParameter": "deletebottom deletetop pullsfrom reshape_every_iter",
         "MVNParameter": "add_eps_before_sqrt",
         "ParamSpec": "param_propagate_down",
         "PoolingParameter": "ceil_mode dilation kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t pad_type"
@@ -45,7 +45,7 @@ _FIELDS_OF_FORKS = {
 _LAST_RECURRENT_FIELD = 5
 _OF_TRAINING = {
     "BatchNormParameter": ("engine",),
-    "LayerParameter": ("deletebottom", "deletetop", "pullsfrom"),
+    "LayerParameter": ("deletebottom", "deletetop", "pullsfrom", "reshape_every_iter"),
     "ParamSpec": ("param_propagate_down",),
 }
 """Fields of forks that a deployed net does without."""

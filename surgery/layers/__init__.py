@@ -8,6 +8,7 @@ from prototrt.surgery.building.layer_rules import python_rule
 FAMILIES = {
     "activation": "BNLL BReLU Clip ELU HardSigmoid HardSwish Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid "
     "Swish TanH Threshold",
+    "augmentation": "DataAugmentation",
     "batch_norm": "BN BatchNorm",
     "compact_bilinear": "CompactBilinear SignedSqrt",
     "convolution": "Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Im2col",

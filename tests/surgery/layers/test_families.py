@@ -17,6 +17,7 @@ from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
 from prototrt.tests.surgery.layers.families import (
     activation,
+    augmentation,
     detection,
     elementwise,
     inner_product,
@@ -35,6 +36,7 @@ from prototrt.tests.surgery.layers.families import (
 
 FAMILIES = (
     activation,
+    augmentation,
     detection,
     elementwise,
     inner_product,
@@ -53,7 +55,13 @@ FAMILIES = (
 CASES: list[Case] = [case for family in FAMILIES for case in family.CASES]
 VARYING: list[Case] = [case for family in FAMILIES for case in family.VARYING]
 REFUSALS: list[Message] = [message for family in FAMILIES for message in family.REFUSALS]
-WARNINGS = [*elementwise.WARNINGS, *normalization.WARNINGS, *regions.WARNINGS, *shape.WARNINGS]
+WARNINGS = [
+    *augmentation.WARNINGS,
+    *elementwise.WARNINGS,
+    *normalization.WARNINGS,
+    *regions.WARNINGS,
+    *shape.WARNINGS,
+]
 BATCHES = (1, 4)
 
 
