@@ -65,10 +65,14 @@ def _final_blobs(model: Model) -> list[str]:
     inputs = inputs_of(model)
     names = [name for name in model.outputs if name not in inputs]
     if not names:
+        silences = (layer for layer in model.layers if layer.type == "Silence")
+        silenced = [name for layer in silences for name in layer.bottoms if name not in inputs]
         raise NetError(
             "the net computes nothing: every blob is read by another layer",
             where=model.file,
-            fix=Worded("add a layer that computes something, or {}", CHOOSE_ANOTHER_NET),
+            fix=Worded("ask for what the net silences: {}", Option("outputs", silenced))
+            if silenced
+            else Worded("add a layer that computes something, or {}", CHOOSE_ANOTHER_NET),
         )
     return names
 
