@@ -50,6 +50,16 @@ def test_layer_in_place_that_cannot_be(kind: str, param: str) -> None:
     )
 
 
+def test_words_that_a_layer_in_python_does_not_read() -> None:
+    words = "'feat_stride': 8, 'scales': [1], 'ratios': [1], 'has_extra': true"
+    param = f'python_param {{ module: "rpn.proposal_layer" layer: "ProposalLayer" param_str: "{words}" }}'
+    told = warnings("Python", param, [(1, 2, 3, 3), (1, 4, 3, 3), (1, 3)])
+    assert told[0].endswith(
+        "layer \"op\" (Python): param_str states 'has_extra', which is not read:"
+        " compare boxes with those of the net's program"
+    )
+
+
 CONSTANT = 'layer { name: "d" type: "DummyData" top: "a" dummy_data_param { shape { dim: 2 } FILLER } }\n'
 RESHAPED = 'layer { name: "f" type: "Reshape" bottom: "a" top: "b" reshape_param { shape { dim: -1 } } }\n'
 IN_PLACE = 'layer { name: "op" type: "TYPE" bottom: "a" top: "a" }\n'

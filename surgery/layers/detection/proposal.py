@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.building.layer_rules import python_parameters, python_rule, which_fork
+from prototrt.surgery.building.layer_rules import python_rule, which_fork
 from prototrt.surgery.ir import Array, Value
 from prototrt.surgery.layers.bottoms import overlap_threshold
 from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn, of_rpn
@@ -28,7 +28,7 @@ from prototrt.surgery.layers.detection.proposals import (
     one_image,
     proposed,
 )
-from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual
+from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
 from prototrt.surgery.layers.detection.temporal import temporal_proposals
 from prototrt.surgery.settings import Settings
 
@@ -137,7 +137,7 @@ def py_faster_rcnn_proposal(
     if info is None:
         return temporal_proposals(build, layer, score, move)
     one_image(layer, score)
-    parameters, settings = python_parameters(layer), build.settings
+    parameters, settings = parameters_of_anchors(build, layer), build.settings
     (stride,) = numbers_or_usual(parameters, "feat_stride", ())[:1]
     threshold = overlap_threshold(settings.number("RPN_NMS_THRESH", 0.7), "RPN_NMS_THRESH")
     how = Proposing(
@@ -166,7 +166,7 @@ def ssh_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, i
     Source: mahyarnajibi/SSH ``SSH/layers/proposal_layer.py``, ``SSH/configs/default_config.yml``.
     """
     one_image(layer, score)
-    parameters, settings = python_parameters(layer), build.settings
+    parameters, settings = parameters_of_anchors(build, layer, "base_size"), build.settings
     if settings.number("ANCHOR_MIN_SIZE", 0) != 0 or parameters.get("base_size", 16) != 16:
         raise UnsupportedLayerError(
             "ANCHOR_MIN_SIZE and base_size are supported only as 0 and 16",

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import shortened
+from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_rules import python_parameters
 
+_OF_ANCHORS = ("feat_stride", "ratios", "scales")
 _MOST_NUMBERS, _LARGEST = 100, 1e6
 """How many numbers ``param_str`` may state for anchors, and how large; the known programs state up to ten."""
+
+
+def parameters_of_anchors(build: LayerBuilder, layer: Layer, *further: str) -> dict[str, Any]:
+    """What ``param_str`` states. Warns of what no rule reads: the layer may be of another fork."""
+    parameters = python_parameters(layer)
+    for name in [name for name in parameters if name not in (*_OF_ANCHORS, *further)]:
+        build.warn(
+            f"param_str states {shortened(repr(name))}, which is not read: compare boxes with those of the net's"
+            " program"
+        )
+    return parameters
 
 
 def numbers_or_usual(parameters: Mapping[str, Any], name: str, usual: Sequence[float]) -> Sequence[float]:

@@ -9,12 +9,11 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.building.layer_rules import python_parameters
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.lists import LOWEST, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_pixel_corners
-from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual
+from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
 from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
 from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Concat
@@ -29,7 +28,7 @@ def temporal_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Va
     Source: VisionLearningGroup/R-C3D ``lib/rpn/proposal_layer.py``, ``lib/rpn/generate_anchors.py``,
     ``lib/tdcnn/config.py``, ``lib/tdcnn/twin_transform.py``.
     """
-    parameters, settings = python_parameters(layer), build.settings
+    parameters, settings = parameters_of_anchors(build, layer), build.settings
     scales = numbers_or_usual(parameters, "scales", tuple(range(1, 64)))
     (stride,) = numbers_or_usual(parameters, "feat_stride", ())[:1]
     anchors = len(scales)

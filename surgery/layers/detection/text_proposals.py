@@ -7,10 +7,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.building.layer_rules import python_parameters, python_rule
+from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import Array, DType, Size, Value, computable
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
-from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual
+from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
 
 _HEIGHTS = (11, 16, 23, 33, 48, 68, 97, 139, 198, 283)
 _SIDE = 16
@@ -43,7 +43,7 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
         raise misfit(
             layer, 2, info, "at least 2 numbers", "it holds height and width of the image", "feed both"
         )
-    (stride,) = numbers_or_usual(python_parameters(layer), "feat_stride", ())[:1]
+    (stride,) = numbers_or_usual(parameters_of_anchors(build, layer), "feat_stride", ())[:1]
     height, width = computable(score.shape[2], "the height"), computable(score.shape[3], "the width")
     tops, bottoms = _edges_of_anchors()
     sides, centres = bottoms - tops + 1, (tops + bottoms) / 2
