@@ -49,9 +49,9 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
                     ),
                 ),
             )
-        return [(y - _stored_mean(build, layer, y)).value]
+        return [(y - _mean_of_blobs(build, layer, y)).value]
     if param.mean and not param.mean_per_pixel:
-        return [(y - _stated_mean(build, layer, y)).value]
+        return [(y - _mean_of_fields(build, layer, y)).value]
     if param.mean:
         build.warn("mean is ignored, as in FlowNet: mean_per_pixel is true")
     return [y.value]
@@ -89,7 +89,7 @@ def _middle(x: Expression, axis: int, size: int, field: str) -> Expression:
     return concatenated([x.slice(axis, 0, whole - 1), last], axis)
 
 
-def _stored_mean(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
+def _mean_of_blobs(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
     """The mean of each pixel, or of each channel: the last one if the blob with the first has another size."""
     channels = fixed(y.shape[1], "axis 1 (channels)")
     usual = (1, channels, *(fixed(y.shape[axis], f"axis {axis}") for axis in (2, 3)))
@@ -104,7 +104,7 @@ def _stored_mean(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
     return build.constant(of_pixels.array.mean((2, 3), keepdims=True), "mean")
 
 
-def _stated_mean(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
+def _mean_of_fields(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
     """The mean of each channel. Raises ``NetError`` unless it has three numbers, for three channels."""
     mean = np.asarray(layer.param.mean, np.float32)
     if len(mean) != 3 or y.shape[1] != 3:

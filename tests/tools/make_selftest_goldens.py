@@ -30,7 +30,7 @@ gru_synopsys conv_gru_backwards conv_lstm_peepholes attention_lstm spatial_recur
 det_clip priorbox_min_only proposal_frcnn_cpp yolov2_output detectnet_clusters roi_pooling roi_align_makefile
 psroi_align masks_of_mnc merge_crop interp_shrink resample_nearest_up2 upsample_mask_odd resize_of_synopsys
 deconvolution3d deformable_convolution deformable_psroi_pooling flow_warp mean_field norm_l2
-rows_of_maps operators_of_forks shuffle_channel reorg_stride2 spatial_rep_layer
+rows_of_maps operators_of_forks shuffle_channel reorg_stride2 spatial_rep_layer data_augmentation
 """
 CAFFE2 = """
 caffe2/lstm_basic caffe2/lstm_t1 caffe2/lstm_ragged_drop caffe2/lstm_bidir caffe2/gru_linear_before_reset
