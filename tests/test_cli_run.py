@@ -36,10 +36,11 @@ def test_run_on_a_device_that_the_way_does_not_have(on: str | None) -> None:
     assert result.stderr.endswith("\nError: --device is for --on onnx, onnx-lstm, torch\n")
 
 
-def test_run_and_verify_on_a_device() -> None:
+def test_run_and_verify_on_a_device(tmp_path: Path) -> None:
     """What the CPU computes is the same, however it is named; onnxruntime names the devices that it has."""
     arguments = [STREAM, WEIGHTS, "--inputs", STREAM_IN, "--on", "onnx", "--device"]
-    for command in (["run", "-o", "out.npz", *arguments], ["verify", *arguments]):
+    target = str(tmp_path / "out.npz")
+    for command in (["run", "-o", target, *arguments], ["verify", *arguments]):
         done(*command, "cpu")
         result = run(*command, "abacus")
         assert result.exit_code == 4
