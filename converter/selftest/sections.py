@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,13 +86,16 @@ def _with_packages(
 ) -> Iterator[Check]:
     """Every net, on the GPU if the packages can use one. They may be missing."""
     missing = next((name for name in packages if find_spec(name) is None), None)
-    place = "cuda" if missing is None and has_gpu() else "cpu"
-
-    def refuse() -> str:
-        raise NotHereError(f"{missing} is not installed")
-
+    if missing is not None:
+        yield Check("every net", partial(_refuse, f"{missing} is not installed"))
+        return
+    place = "cuda" if has_gpu() else "cpu"
     for check in goldens.once(folder, partial(prototrt.Session, on=way, device=place)):
-        yield Check(f"{check.what}, {place}", refuse if missing else check.attempt)
+        yield replace(check, what=f"{check.what}, {place}")
+
+
+def _refuse(reason: str) -> str:
+    raise NotHereError(reason)
 
 
 SECTIONS: dict[SectionName, Section] = {
