@@ -34,6 +34,16 @@ def test_verify_prints_a_table() -> None:
     assert re.fullmatch(r"PASS: 2 ways agree within \de-0\d", verdict)
 
 
+@pytest.mark.trt
+def test_ways_that_are_named_one_by_one() -> None:
+    result = done("verify", DEPLOY, WEIGHTS, "--on", "onnx", "--on", "reference,network", "--on", "onnx")
+    ways = [
+        line.split()[0] for line in result.stdout.splitlines() if line.startswith((" onnx ", " network "))
+    ]
+    assert [*dict.fromkeys(ways)] == ["onnx", "network"]
+    assert "PASS: 3 ways agree" in result.stdout
+
+
 def test_a_device_for_ways_that_compute_in_numpy() -> None:
     result = run("verify", DEPLOY, WEIGHTS, "--on", "network", "--device", "cuda")
     assert result.exit_code == 2

@@ -9,6 +9,7 @@ import click
 
 from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, Varying, command_words, worded
+from prototrt.converter.commandline.options.parameter_types import Words
 
 
 def command_line_words(named: Option | Command) -> str:
@@ -24,9 +25,8 @@ def _option_words(option: Option) -> str:
     if parameter is None:
         return f"--{option.name.replace('_', '-')}"
     spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
-    return " ".join(
-        _spelled(spelling, option.value, repeats=parameter.multiple, is_range=option.name == "sizes")
-    )
+    repeats = parameter.multiple and not isinstance(parameter.type, Words)
+    return " ".join(_spelled(spelling, option.value, repeats=repeats, is_range=option.name == "sizes"))
 
 
 def in_command_line_words(facts: Any) -> Any:

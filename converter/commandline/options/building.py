@@ -10,6 +10,7 @@ from prototrt.converter.commandline.options.parameter_types import (
     Pools,
     ProductFile,
     ProfileText,
+    joined,
 )
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
@@ -33,7 +34,7 @@ build_options = options(
     field_option(BuildOptions, "builder_optimization_level"),
     field_option(BuildOptions, "version_compatible"),
     field_option(BuildOptions, "hardware_compatibility_level"),
-    field_option(BuildOptions, "compute_capabilities", type=Capabilities()),
+    field_option(BuildOptions, "compute_capabilities", type=Capabilities(), multiple=True, collect=joined),
     field_option(BuildOptions, "strip_weights"),
     field_option(BuildOptions, "refit"),
     field_option(BuildOptions, "profiling_verbosity"),

@@ -19,6 +19,7 @@ from prototrt.converter.commandline.options.parameter_types import (
     RuleForLayer,
     SizeRange,
     Ways,
+    joined,
 )
 from prototrt.converter.options import UPGRADE_STAGES
 from prototrt.surgery.options import RewriteOptions
@@ -32,7 +33,7 @@ def _net_options(*stage_names: str) -> Callable[[F], F]:
         field_option(LoadOptions, "level", type=int, metavar="N"),
         field_option(LoadOptions, "stages", *stage_names, multiple=True, metavar="NAME"),
         field_option(RewriteOptions, "shapes", "--shape", type=BlobShape(), multiple=True, collect=dict),
-        field_option(RewriteOptions, "dynamic", type=Ways()),
+        field_option(RewriteOptions, "dynamic", type=Ways(), multiple=True, collect=joined),
         field_option(RewriteOptions, "sizes", "--size", type=SizeRange(), multiple=True, collect=dict),
         field_option(LoadOptions, "define", type=Definition(), multiple=True, collect=dict),
         field_option(LoadOptions, "allow_unknown"),

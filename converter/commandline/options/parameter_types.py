@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,11 +100,16 @@ class Moment(ReadType):
     reader = staticmethod(moment_text)
 
 
-class Capabilities(ReadType):
+class Words(ReadType):
+    """Words with commas between them. Further ones may follow where the option is given again."""
+
+    reader = staticmethod(words_from_text)
+
+
+class Capabilities(Words):
     """``8.6,8.9``"""
 
     name = "CAPABILITY,..."
-    reader = staticmethod(words_from_text)
 
 
 class Numbers(ReadType):
@@ -141,18 +147,21 @@ class PluginForType(ReadType):
     reader = staticmethod(plugin_from_text)
 
 
-class Blobs(ReadType):
+class Blobs(Words):
     """``conv1,fc7``"""
 
     name = "BLOB,...|all"
-    reader = staticmethod(words_from_text)
 
 
-class Ways(ReadType):
+class Ways(Words):
     """``network,onnx``"""
 
     name = "WAY,..."
-    reader = staticmethod(words_from_text)
+
+
+def joined(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """All ``Words`` of an option that was given several times."""
+    return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
 
 class InputFile(click.Path):

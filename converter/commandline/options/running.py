@@ -11,7 +11,13 @@ from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.commandline.options.common import refuse_options_beside
 from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import field_option, options
-from prototrt.converter.commandline.options.parameter_types import Blobs, InputFile, Moment, OutputFile
+from prototrt.converter.commandline.options.parameter_types import (
+    Blobs,
+    InputFile,
+    Moment,
+    OutputFile,
+    joined,
+)
 from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, SECTION_NAMES, WAY_NAMES, VerifyOptions, Way
 
 if TYPE_CHECKING:
@@ -88,7 +94,9 @@ call_options = options(
         "--outputs",
         "shown",
         type=Blobs(),
-        help="Write these blobs instead of the net's outputs.",
+        multiple=True,
+        callback=lambda context, parameter, values: joined(values) or None,
+        help="Write these blobs instead of the net's outputs. Repeatable.",
     ),
     click.option(
         "--calls",

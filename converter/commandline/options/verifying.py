@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prototrt.converter.commandline.options.data import data_options, image_options
 from prototrt.converter.commandline.options.groups import field_option, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, Ways
+from prototrt.converter.commandline.options.parameter_types import InputFile, Ways, joined
 from prototrt.converter.options import VerifyOptions
 
 verify_options = options(
-    field_option(VerifyOptions, "ways", "--on", type=Ways()),
+    field_option(VerifyOptions, "ways", "--on", type=Ways(), multiple=True, collect=joined),
     field_option(VerifyOptions, "device", metavar="DEVICE"),
     data_options,
     image_options,
