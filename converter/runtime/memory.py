@@ -101,13 +101,6 @@ class Memory:
         self._graphs.remove(graph)
         graph.close()
 
-    def drop_graphs(self, stream: int) -> None:
-        """Close all graphs, once the stream that may be running them is done."""
-        if self._graphs:
-            self.device.synchronize(stream)
-        while self._graphs:
-            self._graphs.pop().close()
-
     def close(self, stream: int) -> None:
         """Free everything, once what is queued on the stream is done.
 
