@@ -20,8 +20,9 @@ from prototrt.caffe_proto.net.deploy_text import deploy_layers, net_text, transf
 from prototrt.caffe_proto.recognition import text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.comments import LayerComments, NetComments, comments_of
-from prototrt.caffe_proto.weights import Array, RandomWeights, StoredBlob
+from prototrt.caffe_proto.weights import Array, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
+from prototrt.converter.caffe.drawn import with_drawn_blobs
 from prototrt.converter.options import UpgradeStage
 from prototrt.converter.writing.files import refuse_overwriting
 from prototrt.converter.writing.publication import publication
@@ -106,14 +107,11 @@ def upgrade(
     ``shapes`` are those of inputs that the file does not state. Raises ``ConversionError``; then nothing is written.
     """
     if isinstance(model.weights, RandomWeights):
-        raise OptionsError(
-            "random weights are drawn for a graph, and are no blobs of the net",
-            fix=Worded("leave out {}: the net is upgraded without weights", Option("random_weights")),
-        )
+        model = with_drawn_blobs(model, model.weights, replace(rewriting, shapes=shapes or rewriting.shapes))
     net = _upgraded(model, stage, rewriting, shapes)
     if file is None:
         return net
-    has_weights = model.weights.file is not None
+    has_weights = not isinstance(model.weights, NoWeights)
     if weights_file is not None and not has_weights:
         raise OptionsError(
             Worded("{} names a caffemodel, but no weights are given", Option("weights_file")),

@@ -87,6 +87,7 @@ upgrade_options = options(
     _net_options("--net-stage"),
     field_option(RewriteOptions, "cont"),
     field_option(RewriteOptions, "force"),
+    field_option(LoadOptions, "random_weights", metavar="SEED"),
     field_option(LoadOptions, "overrides", "--set", type=Override(), multiple=True, collect=dict),
 )
 """``--stage`` chooses what is written."""

@@ -16,7 +16,7 @@ import prototrt
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.text.comments import comments_of
 from prototrt.converter.options import UpgradeStage
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.tests.command_line import DIGITS, STREAM, WEIGHTS, done, run
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called
 from prototrt.tests.tools import caffemodel_writer
@@ -266,15 +266,27 @@ def test_weights_do_not_overwrite_those_that_are_read() -> None:
     assert not Path("new.prototxt").exists()
 
 
-def test_random_weights_are_no_blobs() -> None:
-    case = case_called("lstm_t1")
-    model = prototrt.load(case.folder / "model.prototxt", random_weights=1)
-    with pytest.raises(prototrt.OptionsError) as refusal:
-        prototrt.upgrade(model)
-    assert str(refusal.value) == (
-        "random weights are drawn for a graph, and are no blobs of the net\n"
-        "  fix: leave out random_weights: the net is upgraded without weights"
+@pytest.mark.parametrize("stage", ["parsed", "rewritten"])
+@pytest.mark.parametrize("name", ["lstm_t1", "lstm_shared_stack", "net_crnn", "batchnorm_running_sums"])
+def test_random_weights_are_drawn_for_the_new_net_as_for_the_old(name: str, stage: str) -> None:
+    net = str(case_called(name).folder / "model.prototxt")
+    done("upgrade", net, "--random-weights", "1", "--stage", stage, "-o", "new.prototxt")
+    old = prototrt.rewrite(prototrt.load(net, random_weights=1), state="zero")
+    outputs = [value.name for value in old.outputs]
+    new = prototrt.rewrite(prototrt.load("new.prototxt", "new.caffemodel"), state="zero", outputs=outputs)
+    rng = np.random.default_rng(3)
+    drawn = {value.name: rng.uniform(0, 1, sizes(value)).astype(np.float32) for value in old.inputs}
+    states = {value.name: np.zeros(sizes(value), np.float32) for value in new.inputs}
+    sessions = [prototrt.Session(graph, on="reference", cut=True) for graph in (old, new)]
+    expected, found = (
+        session.run(feeds) for session, feeds in zip(sessions, (drawn, states | drawn), strict=True)
     )
+    for output in outputs:
+        np.testing.assert_allclose(found[output], expected[output], rtol=1e-4, atol=1e-5)
+
+
+def sizes(value: Value) -> list[int]:
+    return [fixed(size, "a size") for size in value.shape]
 
 
 def test_steps_need_layers_that_caffe_has() -> None:
