@@ -285,7 +285,8 @@ def convert_files(
     Raises ``ConversionError``.
     """
     began = time.perf_counter()
-    product, rewriting = Product.of(options), options.part(RewriteOptions)
+    product = Product.of(options)
+    rewriting = replace(options.part(RewriteOptions), for_operators=options.onnx_lstm)
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
     graph = listener(prototrt.rewrite(model, options=rewriting))

@@ -111,7 +111,8 @@ def verify(
     from prototrt.converter.verification.quantization import quantization_cost
     from prototrt.converter.verification.verify import data_of_calls, verify_files
 
-    rewriting = options.rewriting or RewriteOptions()
+    is_for_operators = {*options.ways} - {"reference"} == {"onnx-lstm"}
+    rewriting = replace(options.rewriting or RewriteOptions(), for_operators=is_for_operators)
     graph = listener(prototrt.rewrite(model, options=rewriting))
     refuse_large_values(graph, rewriting)
     if options.auto_keep is not None and not rewriting.is_quantized:

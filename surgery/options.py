@@ -165,6 +165,11 @@ class RewriteOptions(Options):
         "Memory limit for constants that the net itself makes; by default 80 % of the memory."
     )
     require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
+    for_operators: bool = only_in_python(
+        "Keep a recurrence of one step, so that ONNX's LSTM, GRU or RNN can be written for it.",
+        False,
+        compare=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

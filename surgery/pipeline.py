@@ -256,7 +256,8 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     graph = laid_out(graph, options.layout, model.file, sound)
     if options.sequence != "auto":
         refuse_impossible_form(graph, options.sequence, options.force)
-    graph = run(graph, [FORMS[options.sequence]], sound)
+    is_for_operators = options.for_operators and options.sequence != "unroll"
+    graph = run(graph, [_LOOP if is_for_operators else FORMS[options.sequence]], sound)
     tell(graph.warnings, but=model.warnings)
     return graph
 

@@ -197,8 +197,8 @@ def test_a_warning_of_the_log_reads_as_others(tmp_path: Path) -> None:
     result = done("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--onnx-lstm")
     assert result.stderr.splitlines() == [
         f'warning: {DEPLOY}:{line}: layer "{layer}" (LSTM): stays a Scan: cont resets its states, and'
-        " ONNX's operators have no reset: it fits with T = 1, without cont, or if the net itself says where at most"
-        " 32 sequences start, in all streams at once"
+        " ONNX's operators have no reset: use --cont drop if every step continues, or --shape with T = 1, or let the"
+        " net itself state where at most 32 sequences start, in all streams at once"
         for layer, line in (("lstm1", 123), ("lstm2", 131))
     ]
 

@@ -26,5 +26,9 @@ class Line(logging.Formatter):
     """A warning in the form of the commands' own; lines of ``-v`` begin with their module."""
 
     def format(self, record: logging.LogRecord) -> str:
+        from prototrt.converter.commandline.wording import in_command_line_words
+
         origin = "warning" if record.levelno == logging.WARNING else record.name
+        if isinstance(record.args, tuple):
+            record.args = tuple(in_command_line_words(part) for part in record.args)
         return visible_line(f"{origin}: {record.getMessage()}")

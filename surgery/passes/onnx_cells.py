@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Node, Op, Shape, Value, bodies, fixed, wiring
 from prototrt.surgery.ops import LeakyReLU, Scan, Sigmoid, Slice, TanH, While
@@ -97,9 +98,12 @@ class Stretch:
 
 MOST_STRETCHES = 32
 """Each has an operator of its own."""
-RESETS = (
-    "cont resets its states, and ONNX's operators have no reset: it fits with T = 1, without cont,"
-    f" or if the net itself says where at most {MOST_STRETCHES} sequences start, in all streams at once"
+RESETS = Worded(
+    "cont resets its states, and ONNX's operators have no reset: use {} if every step continues, or {} with T = 1,"
+    " or let the net itself state where at most {} sequences start, in all streams at once",
+    Option("cont", "drop"),
+    Option("shapes"),
+    MOST_STRETCHES,
 )
 _ACTIVATIONS = {"Tanh": TanH(), "Sigmoid": Sigmoid(), "Relu": LeakyReLU()}
 

@@ -38,7 +38,8 @@ class CallOptions:
     shown: tuple[str, ...] | None
 
     def watching(self, rewriting: RewriteOptions) -> RewriteOptions:
-        """The options of the net, with the blobs that ``--outputs`` names as outputs."""
+        """The options of the net for this way of running, with the blobs that ``--outputs`` names as outputs."""
+        rewriting = replace(rewriting, for_operators=self.on == "onnx-lstm")
         if self.shown is None:
             return rewriting
         if rewriting.outputs is not None:

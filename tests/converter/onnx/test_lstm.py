@@ -103,8 +103,8 @@ def test_a_cont_of_several_steps_stays_a_scan(tmp_path: Path, caplog: pytest.Log
     (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("prototrt")]
     assert message == (
         f'{case.folder / "model.prototxt"}:25: layer "lstm" (LSTM): stays a Scan: cont resets its states, and'
-        " ONNX's operators have no reset: it fits with T = 1, without cont, or if the net itself says where at most"
-        " 32 sequences start, in all streams at once"
+        ' ONNX\'s operators have no reset: use cont="drop" if every step continues, or shapes with T = 1, or let the'
+        " net itself state where at most 32 sequences start, in all streams at once"
     )
 
 
@@ -161,6 +161,36 @@ def test_the_cont_of_one_step_multiplies_the_states(cont: float, tmp_path: Path)
     operators = kinds(graph, tmp_path / "model.onnx")
     assert (operators["LSTM"], operators["Scan"]) == (1, 0)
     assert_same(graph, cont=cont)
+
+
+@pytest.mark.parametrize("sequence", ["auto", "loop", "step"])
+def test_one_step_is_an_operator(sequence: str, tmp_path: Path) -> None:
+    net = str(case_of("lstm_stream_t1").folder / "model.prototxt")
+    file = str(tmp_path / "model.onnx")
+    told = done(
+        *(
+            "convert",
+            net,
+            "--random-weights",
+            "1",
+            "--onnx-lstm",
+            "--sequence",
+            sequence,
+            "--verify",
+            "-o",
+            file,
+        )
+    )
+    assert "an operator for 1 of 1 recurrence" in told.stdout
+    assert [node.op_type for node in onnx.load(file).graph.node].count("LSTM") == 1
+
+
+@pytest.mark.parametrize("words", [["--cont", "drop"], ["--shape", "x:1x2x4", "--shape", "cont:1x2"]])
+def test_what_the_warning_proposes_makes_an_operator(words: list[str], tmp_path: Path) -> None:
+    net, file = str(case_of("lstm_t20").folder / "model.prototxt"), str(tmp_path / "model.onnx")
+    told = done("convert", net, "--random-weights", "1", "--onnx-lstm", *words, "-o", file)
+    assert "an operator for 1 of 1 recurrence" in told.stdout
+    assert told.stderr == ""
 
 
 @pytest.mark.parametrize("name", ["rnn_t5", "rnn_carry"])
