@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.layer_types import InPlace, layer_type
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import DType, OpenSize, Shape, Value
+from prototrt.surgery.ir import DType, OpenSize, Shape, Value, measure
 from prototrt.surgery.ops import GREATER, Identity, Select, Slice
-from prototrt.surgery.ops.shape import measure
 
 
 @dataclass(slots=True, eq=False)

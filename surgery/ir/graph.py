@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Surface, worded
+from prototrt.surgery.ir.axes import Tie
 from prototrt.surgery.ir.dimensions import OpenSize, Range
 from prototrt.surgery.ir.layout import Layout
 from prototrt.surgery.ir.lengths import Segments
@@ -69,6 +70,26 @@ class Op:
             name: attribute for name, attribute in numbers.items() if attribute is not attributes[name]
         }
         return replace(self, **changed) if changed else self
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        """The axes of operands that count the same, as the streams of an input and those of an output.
+
+        Operands in bodies are among them. An axis that is in no tie counts nothing that another operand counts.
+        """
+        raise AssertionError(f"{type(self).__name__} does not say which axes count the same")
+
+    def mixes(self, rank: int) -> Collection[int]:
+        """The tied axes along which elements depend on other places than their own, for a first input of this rank."""
+        raise AssertionError(
+            f"{type(self).__name__} does not say along which axes elements depend on each other"
+        )
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        """This primitive for inputs whose axis ``places[i]`` is axis i here, as in its outputs; None if there is none.
+
+        Axes that are in none of the places come first, and every element of them is computed alike.
+        """
+        raise AssertionError(f"{type(self).__name__} does not say whether its axes can have other numbers")
 
     def multiply_adds(self, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         """Multiplications on a matrix unit. Element-wise operations are not counted."""

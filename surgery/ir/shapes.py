@@ -158,6 +158,12 @@ def open_count(shape: Shape, what: str = "the size") -> Size:
     return total
 
 
+def measure(shape: Shape) -> tuple[Size, list[DataSize]]:
+    """Number of elements: the product of the sizes, and the sizes that depend on the data."""
+    counted = sorted(dim for dim in shape if isinstance(dim, DataSize))
+    return open_count(tuple(dim for dim in shape if not isinstance(dim, DataSize))), counted
+
+
 @dataclass(frozen=True, slots=True)
 class SymbolSource:
     """An axis of an input, ``factor * symbol + summand`` elements long."""

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Shape, Value, fixed, measure
 from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.ops import (
     ABS,
@@ -22,7 +22,6 @@ from prototrt.surgery.ops import (
     Binary,
     Cast,
 )
-from prototrt.surgery.ops.shape import measure
 
 
 @layer_rule("Eltwise")

@@ -28,9 +28,9 @@ from prototrt.surgery.ir import (
     computable,
     divided,
     fixed,
+    measure,
     open_count,
 )
-from prototrt.surgery.ops.shape import measure
 
 _MOST_READINGS = 10_000
 """Ways to read the numbers of a Reshape; one that has more is read as it stands."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Op, Shape
-from prototrt.surgery.ops.elementwise import Pointwise, broadcast
+from prototrt.surgery.ir import Array, Shape
+from prototrt.surgery.ops.elementwise import Elementwise, Pointwise, broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Softsign(Pointwise):
 
 
 @dataclass(frozen=True, slots=True)
-class PReLU(Op):
+class PReLU(Elementwise):
     """``max(x, 0) + slope * min(x, 0)``; the slopes broadcast against x and have its rank."""
 
     def shape(self, x: Shape, slope: Shape) -> list[Shape]:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.surgery.ir import Array, Op, Shape, Size, computable, element_count, fixed, range_of
-from prototrt.surgery.ops.windows import larger_smallest, seen_from, sizes_of, windows_that_fit
+from prototrt.surgery.ir import Array, Shape, Size, computable, element_count, fixed, range_of
+from prototrt.surgery.ops.windows import Images, larger_smallest, seen_from, sizes_of, windows_that_fit
 
 
 @dataclass(frozen=True, slots=True)
-class Kernels(Op):
+class Kernels(Images):
     """What Convolution and Deconvolution have in common: a kernel that slides along the axes of x (N, C, ...).
 
     ``stride``, ``pad`` and ``dilation`` have one entry per spatial axis. The bias is (O,).
@@ -112,7 +112,7 @@ class Deconvolution(Kernels):
 
 
 @dataclass(frozen=True, slots=True)
-class Patches(Op):
+class Patches(Images):
     """The elements of x (N, C, ...) in sliding windows: (N, C * places of the window, windows...).
 
     Channel ``c * places + p`` holds the elements of channel c at place p of each window, counted row by row.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, Op, Shape, Size, fixed
+from prototrt.surgery.ir import Array, DType, Op, Shape, Size, Value, fixed
+from prototrt.surgery.ir.axes import Tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,15 @@ class Count(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [DType.INT32]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return ()
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
     def evaluate(self) -> list[Array]:
         size, first, step = (fixed(number, "a size") for number in (self.size, self.first, self.step))

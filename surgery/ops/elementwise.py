@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,25 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, Dim, DType, Op, Shape, Value
+from prototrt.surgery.ir.axes import Tie, at_same_places
 
 
-class Pointwise(Op):
+class Elementwise(Op):
+    """Anything that works on the elements at the same place of its inputs, which have one rank."""
+
+    __slots__ = ()
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return at_same_places(inputs, outputs)
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return self
+
+
+class Pointwise(Elementwise):
     """Anything that works element by element on one input."""
 
     __slots__ = ()
@@ -55,7 +71,7 @@ _CHOICES = {BinaryKind.MAXIMUM: larger, BinaryKind.MINIMUM: smaller}
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Op):
+class Binary(Elementwise):
     """``kind(a, b)`` with NumPy's broadcasting between shapes of one rank; comparisons give booleans.
 
     If one of the two is NaN, Maximum and Minimum return the second. TensorRT does not specify this
@@ -156,7 +172,7 @@ class Identity(Pointwise):
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Op):
+class Cast(Elementwise):
     """The same numbers in another element type: whole numbers cut floats towards zero, float16 rounds them."""
 
     to: DType

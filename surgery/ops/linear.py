@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.surgery.ir import Array, Op, Shape, element_count, fixed
+from prototrt.surgery.ir import Array, Op, Shape, Value, element_count, fixed
+from prototrt.surgery.ir.axes import Tie, one_by_one
 from prototrt.surgery.ops.elementwise import broadcast
 
 
@@ -29,6 +30,19 @@ class MatMul(Op):
                 fix=f"transpose one operand, or flatten from another axis, so that {a[-1]} meets {a[-1]}",
             )
         return [(*broadcast(a[:-2], b[:-2]), a[-2], columns)]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        (a, b), (y,), last = inputs, outputs, len(outputs[0].shape) - 1
+        column = last - 1 if self.transpose_b else last
+        yield a, y, one_by_one(range(last))
+        yield b, y, one_by_one((*range(last - 1), column), (*range(last - 1), last))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        last = max(places)
+        return self if [*places[-2:]] == [last - 1, last] else None
 
     def evaluate(self, a: Array, b: Array) -> list[Array]:
         return [np.matmul(a, np.swapaxes(b, -1, -2) if self.transpose_b else b)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Op, Shape
+from prototrt.surgery.ir import Array, Op, Shape, Value
+from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
+from prototrt.surgery.ops.shape import AlongAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,17 @@ class Affine(Op):
     def shape(self, x: Shape, scale: Shape, shift: Shape) -> list[Shape]:
         assert scale == shift == (x[1],), f"{scale} and {shift} for {x}"
         return [x]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        x, *factors = inputs
+        yield from at_same_places([x], outputs)
+        yield from ((factor, x, one_by_one((0,), (1,))) for factor in factors)
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
     def evaluate(self, x: Array, scale: Array, shift: Array) -> list[Array]:
         per_channel = (-1, *(1,) * (x.ndim - 2))
@@ -42,6 +56,15 @@ class LRN(Op):
     def shape(self, x: Shape) -> list[Shape]:
         return [x]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return at_same_places(inputs, outputs)
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return (1,)
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
+
     def evaluate(self, x: Array) -> list[Array]:
         half = self.size // 2
         squares = np.pad(x * x, [(0, 0), (half, half), (0, 0), (0, 0)])
@@ -51,7 +74,7 @@ class LRN(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax(Op):
+class Softmax(AlongAxis):
     """``exp(x) / sum(exp(x))`` along one axis."""
 
     axis: int

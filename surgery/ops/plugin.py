@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from prototrt.surgery.ir import Array, DType, Op, Shape
+from prototrt.surgery.ir import Array, DType, Op, Shape, Value
+from prototrt.surgery.ir.axes import Tie
 
 FieldNumber: TypeAlias = bool | int | float
 FieldValue: TypeAlias = FieldNumber | str | tuple[FieldNumber, ...]
@@ -52,6 +53,15 @@ class Plugin(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [DType.FLOAT32] * self.outputs
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return ()  # unknown: only the plugin knows
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return range(rank)
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
     def evaluate(self, *inputs: Array) -> list[Array]:
         return self.meaning.evaluate(dict(self.fields), *inputs)

@@ -8,12 +8,12 @@ from itertools import product
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Op, Shape, computable, fixed
-from prototrt.surgery.ops.windows import seen_from
+from prototrt.surgery.ir import Array, Shape, computable, fixed
+from prototrt.surgery.ops.windows import Images, seen_from
 
 
 @dataclass(frozen=True, slots=True)
-class Windows(Op):
+class Windows(Images):
     """Windows over the last axes of x (N, C, ...): ``before`` and ``after`` are padding.
 
     Sizes round down. Padding never counts: no window is entirely in it.

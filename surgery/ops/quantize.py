@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from prototrt.surgery.ir import EIGHT_BITS, Array, DType, Op, Shape, Value
+from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
 
 LARGEST = {DType.INT8: 127.0, DType.FLOAT8: 448.0}
 """What the largest magnitude of a tensor becomes. int8 also has -128, which a range does not use."""
@@ -25,6 +26,20 @@ class Scaled(Op):
         expected = () if self.axis is None else (x[self.axis],)
         assert scale == expected, f"a scale of {scale} for {x}, expected {expected}"
         return [x]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        x, scale = inputs
+        yield from at_same_places([x], outputs)
+        if self.axis is not None:
+            yield scale, x, one_by_one((0,), (self.axis,))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        this: Any = self  # only its children are dataclasses
+        changed: Op = this if self.axis is None else replace(this, axis=places[self.axis])
+        return changed
 
     def _aligned(self, scale: Array, x: Array) -> Array:
         """The scale in a shape that broadcasts against x."""

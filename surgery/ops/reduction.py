@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, Op, Shape, computable, range_of
+from prototrt.surgery.ir import Array, DType, Op, Shape, Value, computable, range_of
+from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
+from prototrt.surgery.ops.shape import AlongAxis
 
 
 class ReduceKind(enum.Enum):
@@ -34,13 +36,25 @@ class Reduce(Op):
             return [tuple(1 if axis in self.axes else dim for axis, dim in enumerate(x))]
         return [tuple(dim for axis, dim in enumerate(x) if axis not in self.axes)]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        kept = tuple(axis for axis in range(len(inputs[0].shape)) if axis not in self.axes)
+        yield inputs[0], outputs[0], one_by_one(kept, kept if self.keep else range(len(kept)))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        if not self.keep and list(places) != sorted(places):
+            return None
+        return replace(self, axes=tuple(places[axis] for axis in self.axes))
+
     def evaluate(self, x: Array) -> list[Array]:
         function: Callable[..., Any] = getattr(np, self.kind.value)
         return [np.asarray(function(x, axis=self.axes, keepdims=self.keep))]
 
 
 @dataclass(frozen=True, slots=True)
-class TopK(Op):
+class TopK(AlongAxis):
     """The ``count`` largest elements along one axis, in descending order, and their indices (int32).
 
     Of equal elements the one with the larger index comes first, as in Caffe's ArgMax; with
@@ -58,6 +72,9 @@ class TopK(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [inputs[0], DType.INT32]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return at_same_places(inputs, outputs, without=self.axis)
 
     def evaluate(self, x: Array) -> list[Array]:
         # In reverse, so that a stable sort sees the larger of two indices first.

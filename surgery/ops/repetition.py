@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
 from prototrt.surgery.ir import Array, DType, Shape, Value
+from prototrt.surgery.ir.axes import Tie, at_same_places
 from prototrt.surgery.ops.scan import Item, Repeating
 
 
@@ -65,6 +66,13 @@ class While(Repeating):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [*self.named_inputs(inputs).states]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        after = self.round_outputs(self.body.outputs).states
+        for outer, inner in zip(inputs, self.body.inputs, strict=True):
+            yield from at_same_places([outer], [inner])
+        for before, state, result in zip(self.body.inputs, after, outputs, strict=False):
+            yield from at_same_places([state], [before, result])
 
     def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
         results = self.round_outputs(self.body.outputs)

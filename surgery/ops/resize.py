@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, Op, Shape, Size, fixed
+from prototrt.surgery.ir import Array, Shape, Size, fixed
+from prototrt.surgery.ops.windows import Images
 
 
 @dataclass(frozen=True, slots=True)
-class Resize(Op):
+class Resize(Images):
     """x (N, C, H, W) with another height and width: means of the nearest elements. The corners stay the corners.
 
     Element i of an axis stands at ``i * (size - 1) / (new size - 1)`` of the old one; at 0 if it is the only one.

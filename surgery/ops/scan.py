@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from prototrt.surgery.ir import Array, Dim, DType, Graph, Op, Shape, Value, fixed
+from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
 
 Item = TypeVar("Item")
 """An item for an operand: a value, its shape, an array, or the tensor of a backend."""
@@ -55,6 +56,12 @@ class Repeating(Op):
     graphs: ClassVar[tuple[str, ...]] = ("body",)
 
     body: Graph
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return range(rank)  # what the body does along its axes is in its primitives
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
     def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
         if len(inputs) != len(self.body.inputs):
@@ -104,6 +111,23 @@ class Scan(Repeating):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [value.dtype for value in self.body.outputs]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        outer, inner = self.named_inputs(inputs), self.named_inputs(self.body.inputs)
+        written, result = self.named_outputs(outputs), self.named_outputs(self.body.outputs)
+        for x, y in (
+            *zip((*outer.states, *outer.invariants), (*inner.states, *inner.invariants), strict=True),
+            *zip(result.states, inner.states, strict=True),
+            *zip(result.states, written.states, strict=True),
+        ):
+            yield from at_same_places([x], [y])
+        leading = next((value for value in outer.sequences if not value.is_constant), outer.sequences[0])
+        for all_steps, step in (
+            *zip(outer.sequences, inner.sequences, strict=True),
+            *zip(written.stacked, result.stacked, strict=True),
+        ):
+            yield all_steps, step, one_by_one(range(1, len(all_steps.shape)), range(len(step.shape)))
+            yield leading, all_steps, one_by_one((0,))
 
     def _faults_of_operands(self, inputs: Sequence[Value]) -> Iterator[str]:
         outside, inside = self.named_inputs(inputs), self.named_inputs(self.body.inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape, Size, Value, fixed
-from prototrt.surgery.ops.elementwise import broadcast
+from prototrt.surgery.ir.axes import Tie, one_by_one
+from prototrt.surgery.ops.elementwise import Elementwise, broadcast
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Op):
+class Select(Elementwise):
     """``a`` where the condition is true, otherwise ``b``. Elements that are not chosen may be anything, even NaN.
 
     Sizes 1 broadcast, ranks are equal.
@@ -41,6 +42,17 @@ class Gather(Op):
     def shape(self, table: Shape, index: Shape) -> list[Shape]:
         return [(*index, *table[1:])]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        (table, index), (y,), picked = inputs, outputs, len(inputs[1].shape)
+        yield index, y, one_by_one(range(picked))
+        yield table, y, one_by_one(range(1, len(table.shape)), range(picked, len(y.shape)))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return self  # those of the index
+
     def refuse_outside(self, index: Array, rows: int) -> None:
         """Raise ``ShapeError`` for an index outside the rows."""
         _refuse_outside(index, rows, self.index_name, self.rows_name)
@@ -63,6 +75,17 @@ class Scatter(Op):
     def shape(self, x: Shape, index: Shape) -> list[Shape]:
         assert x == index, f"{x} and {index}"
         return [(*x[:-1], self.size)]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        x, index = inputs
+        rows = one_by_one(range(len(x.shape) - 1))
+        return [(x, outputs[0], rows), (index, outputs[0], rows)]
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return self if places[-1] == max(places) else None
 
     def refuse_outside(self, index: Array, places: int) -> None:
         """Raise ``ShapeError`` for an index outside the places."""
@@ -101,6 +124,17 @@ class Compress(Op):
 
     def shape(self, x: Shape, chosen: Shape) -> list[Shape]:
         return [(self.count, *x[1:])]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        (x, chosen), (y,) = inputs, outputs
+        yield x, y, one_by_one(range(1, len(x.shape)))
+        yield x, chosen, one_by_one((0,))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
     def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
         return []  # whether a number is 0 can be seen in any type

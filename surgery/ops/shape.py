@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.surgery.ir import Array, DataSize, Op, Shape, Size, computable, fixed, open_count, range_of
+from prototrt.surgery.ir import Array, Op, Shape, Size, Value, computable, fixed, measure, range_of
+from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one, reshaped_axes
 from prototrt.surgery.ir.lengths import LengthsRule
+
+
+class AlongAxis(Op):
+    """Anything that changes one axis of inputs, and treats all places of the others alike."""
+
+    __slots__ = ()
+    axis: int
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return at_same_places(inputs, outputs)
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return (self.axis,)
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return self._along(places[self.axis])
+
+    def _along(self, axis: int) -> Op:
+        this: Any = self  # only its children are dataclasses
+        changed: Op = replace(this, axis=axis)
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +63,23 @@ class Reshape(Op):
             )
         return [out]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        (x,), (y,) = inputs, outputs
+        yield x, y, reshaped_axes(x.shape, y.shape)
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        if list(places) != sorted(places):
+            return None
+        target = (Axis(places[dim.index]) if isinstance(dim, Axis) else dim for dim in self.target)
+        in_front = sorted({*range(max(places, default=0))} - {*places})
+        return Reshape((*map(Axis, in_front), *target))
+
     def evaluate(self, x: Array) -> list[Array]:
         sizes = (x.shape[dim.index] if isinstance(dim, Axis) else fixed(dim, "a size") for dim in self.target)
         return [x.reshape(tuple(sizes))]
-
-
-def measure(shape: Shape) -> tuple[Size, list[DataSize]]:
-    """Number of elements: the product of the sizes, and the sizes that depend on the data."""
-    counted = sorted(dim for dim in shape if isinstance(dim, DataSize))
-    return open_count(tuple(dim for dim in shape if not isinstance(dim, DataSize))), counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +91,22 @@ class Transpose(Op):
     def shape(self, x: Shape) -> list[Shape]:
         return [tuple(x[axis] for axis in self.order)]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        yield inputs[0], outputs[0], one_by_one(self.order, range(len(self.order)))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        order = dict(zip(places, (places[axis] for axis in self.order), strict=True))
+        return Transpose(tuple(order.get(axis, axis) for axis in range(max(places, default=-1) + 1)))
+
     def evaluate(self, x: Array) -> list[Array]:
         return [x.transpose(self.order)]
 
 
 @dataclass(frozen=True, slots=True)
-class Slice(Op):
+class Slice(AlongAxis):
     """``size`` elements of one axis from ``start`` on."""
 
     axis: int
@@ -85,7 +126,7 @@ class Slice(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Concat(Op):
+class Concat(AlongAxis):
     """The inputs concatenated along one axis. Their other sizes are equal."""
 
     axis: int
@@ -112,7 +153,7 @@ class Concat(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Reverse(Op):
+class Reverse(AlongAxis):
     """The elements of one axis from the last to the first."""
 
     axis: int
@@ -139,6 +180,17 @@ class ReverseSequence(Op):
             )
         return [x]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        x, lengths = inputs
+        yield from at_same_places([x], outputs)
+        yield lengths, x, one_by_one((0,), (1,))
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return (0,)
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
+
     def evaluate(self, x: Array, lengths: Array) -> list[Array]:
         LengthsRule().refuse_outside(lengths, len(x))
         y = np.array(x)
@@ -148,7 +200,7 @@ class ReverseSequence(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Tile(Op):
+class Tile(AlongAxis):
     """``copies`` of the input, concatenated along one axis."""
 
     axis: int
@@ -157,6 +209,9 @@ class Tile(Op):
     def shape(self, x: Shape) -> list[Shape]:
         size = computable(x[self.axis], f"axis {self.axis}") * self.copies
         return [(*x[: self.axis], size, *x[self.axis + 1 :])]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return at_same_places(inputs, outputs, without=self.axis)
 
     def evaluate(self, x: Array) -> list[Array]:
         copies = [1] * x.ndim
@@ -176,8 +231,24 @@ class Pad(Op):
         pads = zip(x, self.before, self.after, strict=True)
         return [tuple(dim if not b + a else computable(dim, "a padded axis") + b + a for dim, b, a in pads)]
 
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return at_same_places(inputs, outputs)
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return [axis for axis in range(rank) if self.before[axis] or self.after[axis]]
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        before, after = (_at_places(counts, places) for counts in (self.before, self.after))
+        return Pad(before, after, self.value)
+
     def evaluate(self, x: Array) -> list[Array]:
         ends = list(zip(self.before, self.after, strict=True))
         kept = tuple(slice(max(-b, 0), size - max(-a, 0)) for size, (b, a) in zip(x.shape, ends, strict=True))
         pads = [(max(b, 0), max(a, 0)) for b, a in ends]
         return [np.pad(x[kept], pads, constant_values=self.value)]
+
+
+def _at_places(counts: Sequence[int], places: Sequence[int]) -> tuple[int, ...]:
+    """The counts of axes that have other numbers, 0 for the others."""
+    by_place = dict(zip(places, counts, strict=True))
+    return tuple(by_place.get(axis, 0) for axis in range(max(places, default=-1) + 1))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.surgery.ir import Array, DType, Op, Shape
+from prototrt.surgery.ir import Array, DType, Op, Shape, Value
+from prototrt.surgery.ir.axes import Tie, one_by_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,15 @@ class NonMaxSuppression(Op):
 
     def dtypes(self, *inputs: DType) -> list[DType]:
         return [DType.BOOL]
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return [(value, outputs[0], one_by_one((0, 1))) for value in inputs]
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return (1,)
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
     def evaluate(self, boxes: Array, is_candidate: Array) -> list[Array]:
         kept = is_candidate.copy()

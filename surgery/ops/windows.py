@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.wording import Worded
-from prototrt.surgery.ir import Dim, OpenSize, Size, fixed, range_of, range_words, symbols_of
+from prototrt.surgery.ir import Dim, Op, OpenSize, Size, Value, fixed, range_of, range_words, symbols_of
+from prototrt.surgery.ir.axes import Tie, one_by_one
+
+
+class Images(Op):
+    """Anything that treats the images of a first input (N, C, ...) alike, each by itself."""
+
+    __slots__ = ()
+
+    def ties(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Iterable[Tie]:
+        return [(inputs[0], outputs[0], one_by_one((0,)))]
+
+    def mixes(self, rank: int) -> Collection[int]:
+        return ()
+
+    def renumbered(self, places: Sequence[int]) -> Op | None:
+        return None
 
 
 def sizes_of(size: Size) -> str:

@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Node, Op, Value, element_count
-from prototrt.surgery.ops import (
-    Axis,
-    Binary,
-    Cast,
-    Concat,
-    Gather,
-    MatMul,
-    PReLU,
-    Reduce,
-    Reshape,
-    Reverse,
-    Select,
-    Slice,
-    Softmax,
-    Tile,
-    Transpose,
-)
-from prototrt.surgery.ops.elementwise import Pointwise
-
-
-@dataclass(frozen=True, slots=True)
-class _AllSteps:
-    """``lifted`` is the op with the additional axis. The operands of one that ``stretches`` have equal ranks.
-
-    ``suits`` is whether the op can have the axis, with sequences in these places.
-    """
-
-    lifted: Callable[[Any], Op] = lambda op: op
-    suits: Callable[[Any, Sequence[bool]], bool] = lambda op, is_each: True
-    stretches: bool = False
+from prototrt.surgery.ops import Concat, Gather, MatMul, PReLU
+from prototrt.surgery.ops.elementwise import Elementwise
 
 
 def _stretched(
@@ -65,31 +36,13 @@ def _product(build: Builder, op: MatMul, values: Sequence[Value], hint: str) -> 
     return build.reshape(product, (*a.shape[:-1], product.shape[-1]), hint=f"{hint}_restored")
 
 
-def _lifted_reshape(op: Reshape) -> Op:
-    return Reshape((Axis(0), *(Axis(dim.index + 1) if isinstance(dim, Axis) else dim for dim in op.target)))
-
-
-_SAME = _AllSteps()
-_ALONG = _AllSteps(lambda op: replace(op, axis=op.axis + 1))
-_STRETCHING = _AllSteps(stretches=True)
-_ALL_STEPS: dict[type[Op], _AllSteps] = {
-    Binary: _STRETCHING,
-    Cast: _SAME,
-    Concat: replace(_ALONG, suits=lambda op, is_each: all(is_each)),
-    Gather: replace(_SAME, suits=lambda op, is_each: not is_each[0]),
-    MatMul: _STRETCHING,
-    PReLU: replace(_STRETCHING, suits=lambda op, is_each: is_each[0]),
-    Pointwise: _SAME,
-    Reduce: _AllSteps(lambda op: replace(op, axes=tuple(axis + 1 for axis in op.axes))),
-    Reshape: _AllSteps(_lifted_reshape),
-    Reverse: _ALONG,
-    Select: _STRETCHING,
-    Slice: _ALONG,
-    Softmax: _ALONG,
-    Tile: _ALONG,
-    Transpose: _AllSteps(lambda op: Transpose((0, *(axis + 1 for axis in op.order)))),
-}
-"""Primitives that are missing here are not moved."""
+def _suits(op: Op, is_each: Sequence[bool]) -> bool:
+    """Whether the operands can have the axis in these places alone."""
+    if isinstance(op, Concat):
+        return all(is_each)
+    if isinstance(op, Gather):
+        return not is_each[0]
+    return is_each[0] or not isinstance(op, PReLU)
 
 
 @dataclass(slots=True)
@@ -106,18 +59,18 @@ class Lifted:
             results = build.add_all(node.op, *values, hint=node.hint)
             self.once.update(zip(node.outputs, results, strict=True))
             return True
-        how = next((how for kind, how in _ALL_STEPS.items() if isinstance(node.op, kind)), None)
-        if how is None or not how.suits(node.op, is_each):
-            return False
-        self.each[node.outputs[0]] = _for_all_steps(build, node, how, values, is_each)
-        return True
+        places = range(1, len(values[is_each.index(True)].shape))
+        op = node.op.renumbered(places) if len(node.outputs) == 1 and _suits(node.op, is_each) else None
+        if op is not None:
+            self.each[node.outputs[0]] = _for_all_steps(build, op, values, is_each, node.hint)
+        return op is not None
 
 
 def _for_all_steps(
-    build: Builder, node: Node, how: _AllSteps, values: Sequence[Value], is_each: Sequence[bool]
+    build: Builder, op: Op, values: Sequence[Value], is_each: Sequence[bool], hint: str
 ) -> Value:
-    hint = node.hint
-    if isinstance(node.op, MatMul) and not is_each[1] and (y := _product(build, node.op, values, hint)):
+    if isinstance(op, MatMul) and not is_each[1] and (y := _product(build, op, values, hint)):
         return y
-    operands = _stretched(build, values, is_each, hint) if how.stretches else values
-    return build.add(how.lifted(node.op), *operands, hint=hint)
+    broadcasts = isinstance(op, (Elementwise, MatMul))
+    operands = _stretched(build, values, is_each, hint) if broadcasts else values
+    return build.add(op, *operands, hint=hint)

@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from prototrt.surgery.ir import Dim, Graph, Node, Op, Value, walk
+from prototrt.surgery.ir import Dim, Graph, Node, Value, measure, walk
+from prototrt.surgery.ir.axes import Tie, at_same_places
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
-from prototrt.surgery.ops import (
-    LRN,
-    Affine,
-    Binary,
-    Cast,
-    Concat,
-    Convolution,
-    Deconvolution,
-    Dequantize,
-    Gather,
-    MatMul,
-    Pad,
-    Patches,
-    PReLU,
-    Quantize,
-    Reduce,
-    Reshape,
-    Resize,
-    Reverse,
-    ReverseSequence,
-    Scan,
-    Select,
-    Slice,
-    Softmax,
-    Tile,
-    TopK,
-    Transpose,
-)
-from prototrt.surgery.ops.elementwise import Pointwise
-from prototrt.surgery.ops.pooling import Windows
-from prototrt.surgery.ops.shape import measure
-from prototrt.surgery.passes.reshaped_axes import groups
+from prototrt.surgery.ops import Scan
 
 Place: TypeAlias = tuple[Value, int]
 """An axis of a value."""
@@ -51,12 +20,6 @@ _MAPS = 4
 """How many axes a state has that consists of maps."""
 _UNITS = "units"
 """The name of the factor of an axis that counts neither steps nor streams, as the hidden units of a state."""
-
-
-Groups: TypeAlias = Sequence[tuple[Sequence[int], Sequence[int]]]
-"""Axes of two values that hold the same elements in the same order: mostly one of each."""
-Tie: TypeAlias = tuple[Value, Value, Groups]
-Rule: TypeAlias = Callable[[Node, Any], Iterator[Tie]]
 
 
 def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
@@ -204,119 +167,7 @@ def _resized(factors: Factors, size: Dim) -> Factors:
 
 
 def _ties_of(graph: Graph) -> Iterator[Tie]:
-    kinds = {type(node.op) for node in walk(graph)}
-    rules = {kind: [_RULES[each] for each in kind.__mro__ if each in _RULES] for kind in kinds}
     for node in walk(graph):
-        for rule in rules[type(node.op)]:
-            yield from rule(node, node.op)
+        yield from node.op.ties(node.inputs, node.outputs)
     for pair in graph.recurrences:
-        yield pair.input, pair.output, _one_by_one(range(len(pair.input.shape)))
-
-
-@cache
-def _one_by_one(left: Sequence[int], right: Sequence[int] | None = None) -> Groups:
-    """Axes with single counterparts; by default those at the same places."""
-    return [((a,), (b,)) for a, b in zip(left, left if right is None else right, strict=True)]
-
-
-def _elementwise(node: Node, op: Op) -> Iterator[Tie]:
-    """Elements at equal places; sizes 1 broadcast, and an axis of which only some steps are left still counts steps."""
-    y = node.outputs[0]
-    for x in node.inputs:
-        if len(x.shape) == len(y.shape):
-            yield x, y, _one_by_one(range(len(x.shape)))
-
-
-def _outside_axis(node: Node, op: Any) -> Iterator[Tie]:
-    """Primitives after which the elements of one axis are others."""
-    (x, *_), rank = node.inputs, len(node.inputs[0].shape)
-    for y in node.outputs:
-        yield x, y, _one_by_one(tuple(axis for axis in range(rank) if axis != op.axis))
-
-
-def _reverse_sequence(node: Node, op: ReverseSequence) -> Iterator[Tie]:
-    x, lengths = node.inputs
-    yield x, node.outputs[0], _one_by_one(range(len(x.shape)))
-    yield lengths, x, _one_by_one((0,), (1,))
-
-
-def _reduce(node: Node, op: Reduce) -> Iterator[Tie]:
-    kept = tuple(axis for axis in range(len(node.inputs[0].shape)) if axis not in op.axes)
-    yield node.inputs[0], node.outputs[0], _one_by_one(kept, kept if op.keep else range(len(kept)))
-
-
-def _matmul(node: Node, op: MatMul) -> Iterator[Tie]:
-    (a, b), y, last = node.inputs, node.outputs[0], len(node.outputs[0].shape) - 1
-    yield a, y, _one_by_one(range(last))
-    column = last - 1 if op.transpose_b else last
-    yield b, y, _one_by_one((*range(last - 1), column), (*range(last - 1), last))
-
-
-def _gather(node: Node, op: Gather) -> Iterator[Tie]:
-    (table, index), y, picked = node.inputs, node.outputs[0], len(node.inputs[1].shape)
-    yield index, y, _one_by_one(range(picked))
-    yield table, y, _one_by_one(range(1, len(table.shape)), range(picked, len(y.shape)))
-
-
-def _images(node: Node, op: Op) -> Iterator[Tie]:
-    yield node.inputs[0], node.outputs[0], _one_by_one((0,))
-
-
-def _transpose(node: Node, op: Transpose) -> Iterator[Tie]:
-    yield node.inputs[0], node.outputs[0], _one_by_one(op.order, range(len(op.order)))
-
-
-def _reshape(node: Node, op: Reshape) -> Iterator[Tie]:
-    x, y = node.inputs[0], node.outputs[0]
-    yield x, y, groups(x.shape, y.shape)
-
-
-def _scan(node: Node, op: Scan) -> Iterator[Tie]:
-    outer, inner = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
-    written, result = op.named_outputs(node.outputs), op.named_outputs(op.body.outputs)
-    for x, y in (
-        *zip((*outer.states, *outer.invariants), (*inner.states, *inner.invariants), strict=True),
-        *zip(result.states, inner.states, strict=True),
-        *zip(result.states, written.states, strict=True),
-    ):
-        yield x, y, _one_by_one(range(len(x.shape)))
-    leading = next((value for value in outer.sequences if not value.is_constant), outer.sequences[0])
-    for all_steps, step in (
-        *zip(outer.sequences, inner.sequences, strict=True),
-        *zip(written.stacked, result.stacked, strict=True),
-    ):
-        yield all_steps, step, _one_by_one(range(1, len(all_steps.shape)), range(len(step.shape)))
-        yield leading, all_steps, _one_by_one((0,))
-
-
-_RULES: Mapping[type[Op], Rule] = {
-    Affine: _elementwise,
-    Binary: _elementwise,
-    Cast: _elementwise,
-    Concat: _elementwise,
-    Convolution: _images,
-    Deconvolution: _images,
-    Dequantize: _elementwise,
-    Gather: _gather,
-    LRN: _elementwise,
-    MatMul: _matmul,
-    PReLU: _elementwise,
-    Pad: _elementwise,
-    Patches: _images,
-    Pointwise: _elementwise,
-    Quantize: _elementwise,
-    Reduce: _reduce,
-    Reshape: _reshape,
-    Resize: _images,
-    Reverse: _elementwise,
-    ReverseSequence: _reverse_sequence,
-    Scan: _scan,
-    Select: _elementwise,
-    Slice: _elementwise,
-    Softmax: _elementwise,
-    Tile: _outside_axis,
-    TopK: _outside_axis,
-    Transpose: _transpose,
-    Windows: _images,
-}
-"""Primitives that are missing here carry nothing."""
+        yield from at_same_places([pair.input], [pair.output])

@@ -11,21 +11,10 @@ from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, fixed
 from prototrt.surgery.ir.verification import changes
-from prototrt.surgery.ops import (
-    Binary,
-    Cast,
-    Concat,
-    Gather,
-    MatMul,
-    PReLU,
-    Reverse,
-    Select,
-    Slice,
-    Softmax,
-    Tile,
-)
-from prototrt.surgery.ops.elementwise import Pointwise
+from prototrt.surgery.ops import Gather, MatMul
+from prototrt.surgery.ops.elementwise import Elementwise
 from prototrt.surgery.ops.quantize import Scaled
+from prototrt.surgery.ops.shape import AlongAxis
 from prototrt.surgery.passes.moved_values import Axes, Move, before_moves, reshape_to, together
 
 
@@ -215,18 +204,10 @@ def _rows_of_table(op: Gather, values: Sequence[Value], moves: Sequence[Move | N
 
 
 _RULES: Mapping[type, Rule] = {
-    Binary: _elementwise,
-    Cast: _elementwise,
-    Concat: _along_axis,
+    AlongAxis: _along_axis,
+    Elementwise: _elementwise,
     Gather: _rows_of_table,
     MatMul: _rows_times_matrix,
-    PReLU: _elementwise,
-    Pointwise: _elementwise,
-    Reverse: _along_axis,
     Scaled: _scaled,
-    Select: _elementwise,
-    Slice: _along_axis,
-    Softmax: _along_axis,
-    Tile: _along_axis,
 }
-"""Primitives that are missing here read values as they are after their moves."""
+"""How operands are moved. Other primitives read values as they are after their moves."""

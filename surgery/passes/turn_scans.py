@@ -8,8 +8,7 @@ from dataclasses import replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ir.verification import needs
-from prototrt.surgery.ops import Binary, Identity, MatMul, Reshape, Reverse, Scan, Slice, Tile, Transpose
-from prototrt.surgery.ops.elementwise import Pointwise
+from prototrt.surgery.ops import Identity, Reverse, Scan
 
 
 @needs(Scan, Reverse)
@@ -52,17 +51,16 @@ def _is_reverse(node: Node) -> bool:
 
 def _moving_input(node: Node) -> int | None:
     """The only input of a node with the steps on axis 0, if the node treats every step alike."""
-    op, shapes = node.op, [value.shape for value in node.inputs]
-    if isinstance(op, (Pointwise, Identity)):
-        return 0
-    if isinstance(op, (Binary, MatMul)):
-        moving = [index for index, shape in enumerate(shapes) if len(shape) > 2 and shape[0] != 1]
-        return moving[0] if len(moving) == 1 and len(shapes[0]) > 2 else None
-    if isinstance(op, Reshape):
-        return 0 if node.outputs[0].shape[:1] == shapes[0][:1] != () else None
-    if isinstance(op, Transpose):
-        return 0 if op.order[0] == 0 else None
-    return 0 if isinstance(op, (Slice, Tile)) and op.axis != 0 else None
+    if len(node.outputs) > 1 or not node.inputs or 0 in node.op.mixes(len(node.inputs[0].shape)):
+        return None
+    y = node.outputs[0]
+    tied = {
+        x
+        for x, end, groups in node.op.ties(node.inputs, node.outputs)
+        if end is y and any(0 in left and 0 in right for left, right in groups)
+    }
+    moving = [index for index, x in enumerate(node.inputs) if x in tied and x.shape[0] == y.shape[0]]
+    return moving[0] if len(moving) == 1 else None
 
 
 def _turn(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.surgery.ir import Array, DType, Op, Shape, Value
+from prototrt.surgery.ir.axes import reshaped_axes
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops import Reshape, Transpose
 from prototrt.surgery.passes.moved_values import Move, before_moves, together
 from prototrt.surgery.passes.put_batch_first import batch_first
-from prototrt.surgery.passes.reshaped_axes import groups
 
 SIZES = st.lists(st.sampled_from([1, 1, 2, 3, 5]), min_size=1, max_size=5)
 
@@ -136,7 +136,7 @@ def test_batch_first(case: tuple[Shape, tuple[Factors, ...]]) -> None:
 def test_groups_of_a_reshape_hold_the_same_elements(x: list[int], ones: list[int], y: list[int]) -> None:
     """Every axis but those of size 1 is in one group; groups are in order, and as small as their elements allow."""
     before, after = tuple(x), (*(1 for _ in ones), prod(x[: len(y)]), *x[len(y) :], 1)
-    found = groups(before, after)
+    found = reshaped_axes(before, after)
     for left, right in found:
         assert left
         assert right
