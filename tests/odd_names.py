@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import unicodedata
 
 from hypothesis import strategies as st
@@ -64,3 +65,31 @@ def hidden_in(text: str) -> list[str]:
         or letter in _DIRECTIONS + _WIDTHLESS
         or letter in "\ufffe\uffff"
     ]
+
+
+_WORDS = [
+    *keyword.kwlist,
+    *keyword.softkwlist,
+    "true",
+    "none",
+    "False",
+    "NULL",
+    "print",
+    "list",
+    "int",
+    "Exception",
+]
+"""Of the languages that names become words of: what has a meaning there."""
+NAMES = st.one_of(
+    TEXTS,
+    st.sampled_from(_WORDS),
+    st.text(min_size=1, max_size=300),
+    st.text("_!", min_size=1, max_size=300),
+    st.builds(lambda text, times: (text * times)[:300], TEXTS.filter(bool), st.integers(1, 300)),
+).filter(bool)
+"""Of 1 to 300 characters."""
+
+
+def quoted(name: str) -> str:
+    """The name in a prototxt."""
+    return '"' + "".join(f"\\{byte:03o}" for byte in name.encode(errors="replace")) + '"'

@@ -14,14 +14,15 @@ class Names:
         self._last_numbers: dict[str, int] = {}
         self._latest = "", "", 1
 
-    def free(self, candidate: str, reserved: Collection[str] = ()) -> str:
+    def free(self, candidate: str, reserved: Collection[str] = (), number_form: str | None = None) -> str:
         """The wanted name. If it is in use or reserved, the wanted name with the first free number from 2 on."""
+        form = self._number_form if number_form is None else number_form
         # Names stay in use, so the search goes on where the last one ended: a thousand equal names take no time.
         name, number = candidate, self._last_numbers.get(candidate, 1)
         before = number
         while name in self._taken or name in reserved:
             number += 1
-            name = candidate + self._number_form.format(number)
+            name = candidate + form.format(number)
             self._last_numbers[candidate] = number
         self._taken.add(name)
         self._latest = name, candidate, before

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from prototrt.converter.torch.expressions import TORCH_TYPES, in_tuple
-from prototrt.converter.torch.names import FUNCTION_PREFIX, PythonNames, class_name, identifier
-from prototrt.converter.torch.statements import Statements
+from prototrt.converter.torch.names import FUNCTION_PREFIX, MODULE_NAMES, PythonNames, class_name, identifier
+from prototrt.converter.torch.statements import DEVICE, Statements
 from prototrt.surgery.ir import Array, DType, Node, Value
 
 
@@ -24,10 +24,10 @@ class LayerSource:
 
 
 class LayerSources:
-    """The functions and classes of a file. Equal ones are written once."""
+    """The functions and classes of a file, with names of its register. Equal ones are written once."""
 
-    def __init__(self, taken: Collection[str], uses_weights: Callable[[Node], bool]) -> None:
-        self._names = PythonNames(taken)
+    def __init__(self, names: PythonNames, uses_weights: Callable[[Node], bool]) -> None:
+        self._names = names
         self._written: dict[str, str] = {}
         self._uses_weights = uses_weights
         self.sources: list[str] = []
@@ -36,7 +36,7 @@ class LayerSources:
         """The part that computes these nodes of a layer."""
         layer = nodes[0].origin.layer
         constants: dict[Value, str] = {}
-        attributes = PythonNames(["weight"])
+        attributes = PythonNames(["weight", *MODULE_NAMES])
 
         def tensor(value: Value) -> str:
             if value not in constants:
@@ -44,7 +44,7 @@ class LayerSources:
                 constants[value] = attributes.new(identifier(hint))
             return f"self.{constants[value]}"
 
-        body = Statements(layer, PythonNames(), tensor)
+        body = Statements(layer, PythonNames(["device"]), tensor)
         made = {value for node in nodes for value in node.outputs}
         reads = [
             *dict.fromkeys(v for node in nodes for v in node.inputs if not v.is_constant and v not in made)
@@ -57,7 +57,7 @@ class LayerSources:
         body.finish([body.text(value) for value in results])
         arguments = [f"{name}: Tensor" for name in arguments]
         arguments += [
-            f"{text}: {'torch.device' if name == 'device' else 'int'}" for name, text in body.symbols.items()
+            f"{text}: {'torch.device' if name == DEVICE else 'int'}" for name, text in body.symbols.items()
         ]
         result = result_type(results)
         name = self._name(nodes[0], constants, arguments, result, body, self._uses_weights(nodes[0]))

@@ -1,12 +1,12 @@
-"""PythonNames of Python for layers, blobs and constants, whose own names may hold anything."""
+"""Names of Python for layers, blobs and constants, whose own names may hold anything."""
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import re
 from collections.abc import Iterable
 
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.python_source import WORDS
 from prototrt.converter.torch.functions import FUNCTIONS
 
 _WORDS = (
@@ -22,14 +22,16 @@ MODULE_NAMES = frozenset(_WORDS.split())
 """Attributes that every nn.Module has."""
 FUNCTION_PREFIX = "caffe_"
 """How the names of a file's own functions begin, and no name in them."""
-_TAKEN = frozenset(
-    {*dir(builtins), *keyword.kwlist, *FUNCTIONS, "self", "torch", "nn", "functional", "load_file"}
-)
+_OF_FILES = "annotations functional load load_file nn Path self Sequence Tensor torch WEIGHTS"
+_TAKEN = frozenset({*WORDS, *FUNCTIONS, *_OF_FILES.split()})
+"""What a file names itself."""
 
 
 def identifier(name: str) -> str:
     """The letters, digits and underscores of a name, in lower case."""
-    word = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_").removeprefix(FUNCTION_PREFIX)
+    word = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
+    while word.startswith(FUNCTION_PREFIX):
+        word = word.removeprefix(FUNCTION_PREFIX)
     return word if word and not word[0].isdigit() else f"layer_{word}".rstrip("_")
 
 
@@ -41,16 +43,14 @@ def class_name(name: str) -> str:
 
 
 class PythonNames:
-    """PythonNames that are all different, in one function or one class."""
+    """Names that are all different, in a file, a function or a class, and that nothing else in the file has.
+
+    Those of functions and classes differ from those of their file: they have no capitals, and no function's prefix.
+    """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*_TAKEN, *taken}
+        self._names = Names({*_TAKEN, *taken})
 
     def new(self, hint: str, mark: str = "_") -> str:
-        """A name like the hint that nothing else has. ``mark`` stands before its number."""
-        name, count = hint, 1
-        while name in self._taken:
-            count += 1
-            name = f"{hint}{mark}{count}"
-        self._taken.add(name)
-        return name
+        """A name like the hint. ``mark`` stands before its number."""
+        return self._names.free(hint, number_form=f"{mark}{{}}")

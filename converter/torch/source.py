@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from prototrt import __version__
+from prototrt.caffe_proto.common.python_source import literal
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.torch import cells
 from prototrt.converter.torch.cells import is_cell, place_of
@@ -21,11 +21,13 @@ from prototrt.converter.torch.functions import FUNCTIONS, NEEDS
 from prototrt.converter.torch.layers import LayerSources, headed, result_type
 from prototrt.converter.torch.modules import module_of
 from prototrt.converter.torch.names import MODULE_NAMES, PythonNames, class_name, identifier
-from prototrt.converter.torch.statements import LONGEST, Statements, is_same, is_scalar, wrapped
+from prototrt.converter.torch.statements import DEVICE, LONGEST, Statements, is_same, is_scalar, wrapped
 from prototrt.surgery.ir import Array, Graph, Node, Value
 from prototrt.surgery.ir.shapes import symbol_sources
 from prototrt.surgery.ops import Binary, Identity, Scan, Select, Slice, TopK, While
 
+_LONGEST_COMMENTED = 100
+"""Characters of a line with a comment, which is cut there."""
 _MOST_INLINE = 3
 """Primitives of a layer that may be one expression."""
 
@@ -49,9 +51,10 @@ class _Net:
 
 def module_text(graph: Graph, weights_file: str) -> ModuleText:
     """The module of a graph, whose weights are in a file beside it."""
-    writer = _NetText(graph)
+    names = PythonNames()
+    name = names.new(class_name(graph.name or "net"), "")
+    writer = _NetText(graph, names)
     forward = writer.forward()
-    name = class_name(graph.name or "net")
     body = [*writer.net.made, *_ties(writer.net.arrays)]
     sections = [
         *_functions("\n".join([*body, *forward, *writer.parts.sources])),
@@ -60,7 +63,7 @@ def module_text(graph: Graph, weights_file: str) -> ModuleText:
         _LOAD.replace("NAME", name),
     ]
     code = "\n\n\n".join(sections)
-    path = f"WEIGHTS = Path(__file__).with_name({json.dumps(weights_file)})"
+    path = f"WEIGHTS = Path(__file__).with_name({literal(weights_file)})"
     docstring = writer.docstring(name)
     return ModuleText(f"{docstring}\n\n{_imports(code)}\n\n{path}\n\n\n{code}\n", writer.net.arrays)
 
@@ -68,12 +71,9 @@ def module_text(graph: Graph, weights_file: str) -> ModuleText:
 class _NetText:
     """Writes the layers of a graph, in the order of its nodes."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, names: PythonNames) -> None:
         self.graph, self.net = graph, _Net()
-        self.parts = LayerSources(
-            {class_name(graph.name or "net"), "Scale", *FUNCTIONS, "load", "WEIGHTS"},
-            lambda node: node.origin.layer in graph.learned,
-        )
+        self.parts = LayerSources(names, lambda node: node.origin.layer in graph.learned)
         self._groups = [
             [*nodes]
             for _, nodes in itertools.groupby(graph.nodes, lambda n: (n.origin, is_cell(n) and n.name))
@@ -140,7 +140,7 @@ class _NetText:
         shapes = [in_tuple([*map(self.body.size, value.shape)]) for value in self.states]
         sources = symbol_sources([*self.inputs, *self.states])
         for symbol, name in self.body.symbols.items():
-            if symbol == "device":
+            if symbol == DEVICE:
                 yield f"device = {first}.device" if first else 'device = torch.device("cpu")'
                 continue
             source = sources[symbol]
@@ -208,8 +208,9 @@ class _NetText:
         name = self.net.attributes.new(identifier(layer))
         comment = "" if name == layer else f"  # {visible_line(layer)}"
         line = f"self.{name} = {made}"
-        lines = wrapped(line, LONGEST - 8) if len(line + comment) > 100 else [line]
-        self.net.made += [f"{lines[0]}{comment}"[:100], *lines[1:]]
+        lines = wrapped(line, LONGEST - 8) if len(line + comment) > _LONGEST_COMMENTED else [line]
+        comment = comment[: max(_LONGEST_COMMENTED - len(lines[0]), 0)].rstrip()
+        self.net.made += [lines[0] + comment * (len(comment) > len("  #")), *lines[1:]]
         self.net.arrays |= {f"{name}.{key}": array for key, array in arrays.items()}
         return name
 
@@ -261,9 +262,9 @@ class _NetText:
         )
         texts = [self.body.text(value) for value in part.reads]
         for symbol in part.symbols:
-            if symbol == "device":
-                self.body.symbols["device"] = "device"
-            texts.append("device" if symbol == "device" else self.body.symbol(symbol))
+            if symbol == DEVICE:
+                self.body.symbols[DEVICE] = "device"
+            texts.append("device" if symbol == DEVICE else self.body.symbol(symbol))
         names = ", ".join(self._variable(value) for value in part.results)
         self.body.add(f"{names} = {called}({', '.join(texts)})")
 
@@ -335,7 +336,7 @@ def _ties(arrays: Mapping[str, Array]) -> Iterator[str]:
     for key, array in arrays.items():
         if "." not in key or array.size < 2 or 0 in array.strides or array.dtype != np.float32:
             continue
-        if "running" in key:
+        if key.rpartition(".")[2].startswith("running"):
             continue
         place = place_of(array)
         if place in owners:

@@ -13,13 +13,15 @@ from prototrt.surgery.ops import Binary, Cast, Count, Identity, Reshape, Scan, S
 
 LONGEST = 88
 """Characters of a line, after which a call goes on in the next one."""
+DEVICE = "torch.device"
+"""Among symbols: the device of the inputs. No size can have this name."""
 _SCALAR = re.compile(r"_scalar(_\d+)?$")
 
 
 class Statements:
     """The lines of a function. ``tensor`` names a constant that is no number of an expression.
 
-    ``symbols`` are the sizes that the lines read, and ``device`` if they make a tensor.
+    ``symbols`` are the sizes that the lines read, and ``DEVICE`` if they make a tensor.
     """
 
     def __init__(self, layer: str, names: PythonNames, tensor: Callable[[Value], str]) -> None:
@@ -57,7 +59,7 @@ class Statements:
         """A primitive with one expression."""
         read = text or self.text
         if isinstance(node.op, Count):
-            self.symbols["device"] = "device"
+            self.symbols[DEVICE] = "device"
         takes_numbers = isinstance(node.op, Binary | Select)
         inputs = [
             read(value, takes_numbers and (not isinstance(node.op, Select) or place > 0))
@@ -86,7 +88,7 @@ class Statements:
         return self.texts[value]
 
     def _begin(self, before: Sequence[Value], after: Sequence[Value], initial: Sequence[Value]) -> list[str]:
-        """PythonNames for states, which have their initial values."""
+        """Names for states, which have their initial values."""
         names = [self.local(new if new.data is None else old) for old, new in zip(before, after, strict=True)]
         self._assign(names, [self.text(value) for value in initial])
         self.texts |= dict(zip(before, names, strict=True))
@@ -199,7 +201,7 @@ def is_same(node: Node) -> bool:
 
 
 def wrapped(line: str, longest: int = LONGEST) -> list[str]:
-    """A line, or several if it is long and ends with a call: the arguments in a line, or each in one."""
+    """A line, or several if it is long and ends with parentheses: what is in them in a line, or each part in one."""
     if len(line) <= longest or not line.endswith((")", "):")):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
@@ -209,8 +211,10 @@ def wrapped(line: str, longest: int = LONGEST) -> list[str]:
     inner = f"{indent}    {body[opening + 1 : -1]}"
     if len(inner) <= longest:
         return [body[: opening + 1], inner, f"{indent}){tail}"]
-    arguments = [wrapped(f"{indent}    {each}", longest) for each in _arguments(body[opening + 1 : -1])]
-    lines = [line for part in arguments for line in (*part[:-1], f"{part[-1]},")]
+    parts = [wrapped(f"{indent}    {each}", longest) for each in _arguments(body[opening + 1 : -1])]
+    # A comma would make a tuple of a sum in parentheses.
+    comma = "," if len(parts) > 1 or re.search(r"[\w\])]$", body[:opening]) else ""
+    lines = [line for part in parts for line in (*part[:-1], f"{part[-1]}{comma}")]
     return [body[: opening + 1], *lines, f"{indent}){tail}"]
 
 
