@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from prototrt.caffe_proto.common.naming import Names
 from prototrt.converter.writing.publication import Publication
 
 _TYPES = {"bool": ("boolean", 1), "float16": ("float16", 2), "float32": ("float32", 4), "int32": ("int32", 4)}
@@ -97,22 +98,9 @@ def identifiers(prefix: str, names: Sequence[str]) -> dict[str, str]:
     their spelling; of others that would meet, all but the first are numbered.
     """
     stems = {name: re.sub("[^A-Za-z0-9]+", "_", name).strip("_") for name in names}
-    result: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in sorted(stems, key=lambda name: stems[name] != name):  # the sort is stable
-        identifier = next(each for each in _candidates(prefix, stems[name]) if each not in taken)
-        taken.add(identifier)
-        result[name] = identifier
-    return result
-
-
-def _candidates(prefix: str, stem: str) -> Iterator[str]:
-    name = f"{prefix}_{stem}" if stem else prefix
-    yield name
-    number = 2
-    while True:
-        yield f"{name}_{number}"
-        number += 1
+    in_order = sorted(stems, key=lambda name: stems[name] != name)  # the sort is stable
+    taken = Names()
+    return {name: taken.free(f"{prefix}_{stems[name]}" if stems[name] else prefix) for name in in_order}
 
 
 def _plan_constants(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from prototrt.converter.tensorrt.builder import Plan
 from prototrt.tests.command_line import STREAM, WEIGHTS, done, run
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.odd_names import TEXTS
+from prototrt.tests.operations import growth
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
@@ -214,6 +215,13 @@ def test_identifiers_are_valid_and_none_is_given_twice(names: list[str]) -> None
         )  # no two underscores in a row: those are reserved
         if re.fullmatch("[A-Za-z0-9]+(_[A-Za-z0-9]+)*", name):
             assert identifier == f"input_{name}"
+
+
+def test_many_names_that_are_punctuation() -> None:
+    def names(count: int) -> list[str]:
+        return [f"{number:b}".replace("0", "+").replace("1", "-") for number in range(count)]
+
+    assert growth(lambda count: identifiers("input", names(count)), 100, 800) < 1.5
 
 
 @given(TEXTS)
