@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.model import one_layer
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.views.new_rule import new_rule
 from prototrt.tests.command_line import done, run
 from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.odd_names import NAMES, quoted
 from prototrt.tests.small_nets import failure, numbers
 
 NET = """
@@ -109,13 +117,42 @@ def test_a_layer_with_a_rule_gets_another() -> None:
     assert "layer_rule" not in text
     assert '# y: bottom "y", shape unknown' in text
     assert '# tops: "y@act"' in text
-    assert 'replace={"act": f"{HERE / \'mine.py\'}:re_lu"}' in Path("test_mine.py").read_text()
+    assert 'replace={"act": str(HERE / "mine.py") + ":re_lu"}' in Path("test_mine.py").read_text()
 
 
 def test_code_in_python_has_its_class() -> None:
     result = done("new-rule", "net.prototxt", "code", "-o", "mine.py", "--json")
     assert json.loads(result.stdout)["function"] == "layer_2"
     assert '@python_rule("m.n.Layer")\ndef layer_2(' in Path("mine.py").read_text()
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(["layer", "Build", "Expression", "blob_0", "a.py"])
+@example(["\\'", "LayerRule", "my_rule", "NotImplementedError", 'it\'s \\ "mine".py'])
+@example(["x", "MyRule", "list", "my_rule", "{x}.py"])
+@given(st.lists(NAMES, min_size=5, max_size=5, unique=True))
+def test_a_rule_for_a_layer_of_any_names(names: Sequence[str]) -> None:
+    layer, kind, a, b, file = names
+    Path("odd.prototxt").write_text(
+        f"layer {{ name: {quoted(layer)} type: {quoted(kind)} bottom: {quoted(a)} bottom: {quoted(b)} top: 'out/put'"
+        " blobs { shape { dim: 1 } data: 1 } }"
+    )
+    net = prototrt.load("odd.prototxt")
+    rule = new_rule(net, net.layers[-1].name, RewriteOptions())
+    tree, test = ast.parse(rule.rule_text()), ast.parse(rule.test_text(file, "."))
+    imported = [each.name for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names]
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    parameters = [argument.arg for argument in function.args.args]
+    variables = {each.id for each in ast.walk(function) if isinstance(each, ast.Name)} - {*imported, "list"}
+    assert parameters[:2] == ["build", "layer"]
+    assert len({*parameters, *imported, rule.function}) == 4 + len(imported) + 1
+    assert variables - {"NotImplementedError"} == {"build", "layer", parameters[2], "result", "blob_0"}
+    assert {rule.function, *parameters, *variables}.isdisjoint({*vars(builtins)} - {"NotImplementedError"})
+    for decorator in function.decorator_list:
+        assert isinstance(decorator, ast.Call)
+        assert ast.literal_eval(decorator.args[0]) == net.layers[-1].type
+    texts = {each.value for each in ast.walk(test) if isinstance(each, ast.Constant)}
+    assert {net.layers[-1].name, file, *net.layers[-1].bottoms} <= texts
 
 
 def test_blobs_of_the_weights() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import keyword
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.python_source import WORDS, literal
 from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.model import one_layer
 from prototrt.surgery.building.layer_rules import python_name
@@ -22,7 +22,11 @@ from prototrt.surgery.ir import Shape
 from prototrt.surgery.options import RewriteOptions
 
 _LONGEST = 60
-_RESERVED = ("build", "layer", "fields", "result")
+_IMPORTED = ("Expression", "Layer", "LayerBuilder", "Value")
+_TAKEN = frozenset(
+    {*WORDS, *_IMPORTED, "annotations", "build", "fields", "layer", "layer_rule", "python_rule", "result"}
+)
+"""What the file with a rule names itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +69,14 @@ class NewRule:
 
     def rule_text(self) -> str:
         """The file with the rule."""
-        names = _Identifiers()
+        names = _Identifiers([self.function, *(f"blob_{index}" for index, _ in enumerate(self.blobs or ()))])
         bottoms = [names.free(bottom, "x") for bottom in self.bottoms]
-        imported = sorted(
-            {"Expression", "Layer", "LayerBuilder", "Value", *([self._registry] if self.decorator else [])}
-        )
+        imported = [*_IMPORTED, *([self._registry] if self.decorator else [])]
         signature = ", ".join(
             ["build: LayerBuilder", "layer: Layer", *(f"{bottom}: Value" for bottom in bottoms)]
         )
         lines = [
-            f'"""A rule for the layer {_quoted(self.layer)} of type {_safe(self.type)}."""',
+            f'"""A rule for the layer {literal(self.layer)} of type {_safe(self.type)}."""',
             "",
             "from __future__ import annotations",
             "",
@@ -94,10 +96,10 @@ class NewRule:
 
     def _body(self, bottoms: Sequence[str], names: _Identifiers) -> list[str]:
         lines = [
-            f"# {word}: bottom {_quoted(bottom)}, shape {_shape_text(shape)}"
+            f"# {word}: bottom {literal(bottom)}, shape {_shape_text(shape)}"
             for word, (bottom, shape) in zip(bottoms, self.bottoms.items(), strict=True)
         ]
-        lines += [f"# tops: {', '.join(map(_quoted, self.tops))}"]
+        lines += [f"# tops: {', '.join(map(literal, self.tops))}"]
         lines += [line for name, value in self.fields.items() for line in _field_lines(name, value, names)]
         if self.blobs is None:
             lines.append("# blobs: none are known without the weights")
@@ -111,12 +113,14 @@ class NewRule:
 
     def test_text(self, rules: str, folder: str) -> str:
         """The file with a test of the rule in ``rules``; both are in ``folder``."""
-        arguments = [f"HERE / {_quoted(_relative(self.net, folder))}"]
+        arguments = [f"HERE / {literal(_relative(self.net, folder))}"]
         if self.weights is not None:
-            arguments.append(f"HERE / {_quoted(_relative(self.weights, folder))}")
-        rules_option = f"rules=str(HERE / {_quoted(rules)})"
+            arguments.append(f"HERE / {literal(_relative(self.weights, folder))}")
+        rules_option = f"rules=str(HERE / {literal(rules)})"
         if self.option == "replace":
-            rules_option = f'replace={{{_quoted(self.layer)}: f"{{HERE / {rules!a}}}:{self.function}"}}'
+            rules_option = (
+                f'replace={{{literal(self.layer)}: str(HERE / {literal(rules)}) + ":{self.function}"}}'
+            )
         return _TEST.format(
             rules=_safe(rules),
             test=_safe(f"test_{rules}"),
@@ -124,7 +128,7 @@ class NewRule:
             bottoms=[*self.bottoms],
             tops=[*self.tops],
             arguments=", ".join(arguments),
-            layer=_quoted(self.layer),
+            layer=literal(self.layer),
             rules_option=rules_option,
         )
 
@@ -177,9 +181,9 @@ def new_rule(model: Model, name: str, options: RewriteOptions) -> NewRule:
         )
     shapes = shapes_before(model, layer, replace(options, require_weights=False))
     has_rule = framework_named("caffe").rule_of(layer) is not None
-    decorator = f"@layer_rule({_quoted(layer.type)})"
+    decorator = f"@layer_rule({literal(layer.type)})"
     if layer.type == "Python":
-        decorator = f"@python_rule({_quoted(python_name(layer))})"
+        decorator = f"@python_rule({literal(python_name(layer))})"
     return NewRule(
         layer=layer.name,
         type=layer.type,
@@ -203,23 +207,22 @@ def _function_name(layer: Layer) -> str:
 class _Identifiers:
     """Names of blobs and fields as names in Python, each given once."""
 
-    def __init__(self) -> None:
-        self._names = Names(_RESERVED, "_{}")
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._names = Names({*_TAKEN, *taken})
 
     def free(self, name: str, usual: str) -> str:
         word = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_")
-        is_word = word.isidentifier() and not keyword.iskeyword(word)
-        return self._names.free(word if is_word else usual)
+        return self._names.free(word if word.isidentifier() and word not in WORDS else usual)
 
 
 def _field_lines(name: str, value: Any, names: _Identifiers) -> list[str]:
     """A variable for the field, and for each field in a block, with what this layer states."""
     variable = names.free(name, "field")
-    line = f"{variable} = layer.fields[{_quoted(name)}]"
+    line = f"{variable} = layer.fields[{literal(name)}]"
     if not isinstance(value, dict):
         return [f"{line}  # {_short(value)}"]
     inside = [
-        f"{names.free(inner, 'field')} = {variable}[{_quoted(inner)}]  # {_short(each)}"
+        f"{names.free(inner, 'field')} = {variable}[{literal(inner)}]  # {_short(each)}"
         for inner, each in value.items()
     ]
     return [line, *inside]
@@ -234,13 +237,8 @@ def _shape_text(shape: Shape | None) -> str:
     return "unknown" if shape is None else f"({', '.join(map(str, shape))})"
 
 
-def _quoted(name: str) -> str:
-    """A text as Python has it, in double quotes."""
-    return '"' + ascii(name)[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
-
-
 def _safe(name: str) -> str:
-    return _quoted(name)[1:-1]
+    return literal(name)[1:-1]
 
 
 def _relative(file: str, folder: str) -> str:
