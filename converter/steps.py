@@ -88,19 +88,23 @@ class WrittenRule:
 
 def new_rule(model: Model, layer: str, file: PathLike, options: RewriteOptions) -> WrittenRule:
     """Begin a rule for a layer in a new file, with a test of it beside it. Raises ``ConversionError``."""
+    from prototrt.converter.writing.ownership import Unnamed
     from prototrt.converter.writing.publication import publication
     from prototrt.surgery.views.new_rule import new_rule
 
     rule, path = new_rule(model, layer, options), Path(os.fspath(file))
-    test = path.with_name(f"test_{path.name}")
-    for each in (path, test):
-        if each.exists():
+    written, test = str(path), Unnamed(path.with_name(f"test_{path.name}"))
+    for each in (written, test):
+        if os.path.lexists(each):
             raise OptionsError(f"{each} is there already", fix="name another file, or remove this one")
-    with publication(path) as files:
-        for each, text in ((path, rule.rule_text()), (test, rule.test_text(path.name, str(path.parent)))):
-            with files.create(str(each)) as stream:
+    with publication(written) as files:
+        for each, text in (
+            (written, rule.rule_text()),
+            (test, rule.test_text(path.name, str(path.parent))),
+        ):
+            with files.create(each) as stream:
                 stream.write(text.encode())
-    return WrittenRule(rule, str(path), str(test))
+    return WrittenRule(rule, written, test)
 
 
 def verify(

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from prototrt.cli import convert_main
 from prototrt.converter.commandline.commands.converting import convert
 from prototrt.converter.verification.tolerances import Tolerance
-from prototrt.converter.writing.side_files import DATA_MARK
+from prototrt.converter.writing.ownership import DATA_MARK
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run
 from prototrt.tests.fresh_python import ROOT, run_python
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,13 @@ class LayerBlobs(NamedTuple):
     arrays: Sequence[Array]
 
 
-def write_caffemodel(stream: BinaryIO, layers: Iterable[LayerBlobs], net: str = "") -> None:
+class Stream(Protocol):
+    """What pieces of a file are written to."""
+
+    def write(self, piece: bytes, /) -> object: ...
+
+
+def write_caffemodel(stream: Stream, layers: Iterable[LayerBlobs], net: str = "") -> None:
     """Write arrays as float32 blobs. Of each, at most 4 MiB are copied at a time."""
     if net:
         stream.write(_bytes_field(_NET_NAME, net.encode()))
@@ -30,7 +36,7 @@ def write_caffemodel(stream: BinaryIO, layers: Iterable[LayerBlobs], net: str = 
         _write_layer(stream, layer)
 
 
-def _write_layer(stream: BinaryIO, layer: LayerBlobs) -> None:
+def _write_layer(stream: Stream, layer: LayerBlobs) -> None:
     head = _bytes_field(_NAME, layer.name.encode())
     if layer.type:
         head += _bytes_field(_TYPE, layer.type.encode())

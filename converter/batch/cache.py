@@ -142,17 +142,15 @@ class Cache:
         missing = {
             name: kept for name, kept in notes.files.items() if not kept.is_in(places[name], verify=always)
         }
-        for suffix in SIDE_SUFFIXES:
-            if suffix not in notes.files:  # of a conversion before this one
-                remove_leftover(places[suffix])
-        if not missing:
-            return
         for name, kept in missing.items():
             if not kept.is_in(_file(folder, name), verify=always, moved=self._verify is False):
                 raise ValueError(f"{_file(folder, name).name} is damaged")
         with publication(entry.target) as files:
             for name in missing:
                 link_or_copy(_file(folder, name), files.place(places[name]))
+        for suffix in SIDE_SUFFIXES:
+            if suffix not in notes.files:  # of a conversion before this one
+                remove_leftover(places[suffix])
 
     def store(self, key: str, outcome: Outcome) -> None:
         """Keep what a conversion has written. Raises ``OSError``."""

@@ -194,7 +194,7 @@ def _absolute(entry: Entry) -> Entry:
         options[name] = with_files(name, options[name], os.path.abspath)
     options |= {name: os.path.abspath(file) for name, file in entry.outputs.items()}
     weights = None if entry.weights is None else os.path.abspath(entry.weights)
-    prototxt, target = os.path.abspath(entry.prototxt), os.path.abspath(entry.target)
+    prototxt, target = os.path.abspath(entry.prototxt), type(entry.target)(os.path.abspath(entry.target))
     return replace(entry, prototxt=prototxt, weights=weights, target=target, options=options)
 
 

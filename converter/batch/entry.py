@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from prototrt.converter.writing.side_files import PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, torch_weights
+from prototrt.converter.writing.ownership import Unnamed
+from prototrt.converter.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, torch_weights
 
 CPU_TIME = 4 * 3600.0
 """Seconds of all cores together, unless a model says otherwise: far more than any build takes."""
@@ -47,7 +48,7 @@ class Entry:
     @property
     def places(self) -> dict[str, str]:
         """Each file that the conversion may write, by its suffix, or by a dot and the option that asks for it."""
-        product = {suffix: f"{self.target}{suffix}" for suffix in PRODUCT_SUFFIXES}
+        product = {"": self.target, **{suffix: Unnamed(f"{self.target}{suffix}") for suffix in SIDE_SUFFIXES}}
         if self.is_module:
             product[WEIGHTS_SUFFIX] = torch_weights(self.target)
         return product | {f".{name}": file for name, file in self.outputs.items()}

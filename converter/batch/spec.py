@@ -20,6 +20,7 @@ from prototrt.converter.batch.entry import CPU_TIME, FILE_SIZE, OUTPUTS, Entry
 from prototrt.converter.batch.tree import Place, read_yaml
 from prototrt.converter.batch.watch import memory_of
 from prototrt.converter.machines.targets import TARGETS
+from prototrt.converter.writing.ownership import Unnamed
 
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""
@@ -126,7 +127,7 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     name = _name(fields, cell, prototxt, base)
     options = _options(fields, words, name, base)
     suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
-    target = os.path.join(folder, name + suffix)
+    target = Unnamed(os.path.join(folder, name + suffix))
     inherited = [key for key in fields if key not in place.items("a model") and key not in cell]
     keys.refuse_contradictions(prototxt, weights, target, options, place, inherited)
     return Entry(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import OptionsError
@@ -24,8 +25,10 @@ from prototrt.caffe_proto.weights import Array, NoWeights, RandomWeights, Stored
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
 from prototrt.converter.caffe.drawn import with_drawn_blobs
 from prototrt.converter.options import UpgradeStage
-from prototrt.converter.writing.files import refuse_overwriting
+from prototrt.converter.writing.files import HashedStream, refuse_overwriting
+from prototrt.converter.writing.ownership import Unnamed, caffemodel_mark
 from prototrt.converter.writing.publication import publication
+from prototrt.converter.writing.side_files import refuse_foreign_file
 from prototrt.surgery.options import RewriteOptions
 
 _AXES_OF_WEIGHTS = {"InnerProduct": 2, "Embed": 2}
@@ -118,16 +121,28 @@ def upgrade(
             fix=Worded("give the weights of the net, or leave out {}", Option("weights_file")),
         )
     target = os.fspath(file)
-    weights = os.fspath(weights_file or Path(target).with_suffix(".caffemodel")) if has_weights else None
+    beside = Unnamed(Path(target).with_suffix(".caffemodel"))
+    weights = (beside if weights_file is None else os.fspath(weights_file)) if has_weights else None
     written = [(Option("file"), target), *([(Option("weights_file"), weights)] if weights else [])]
     refuse_overwriting(written, [name for name in (model.file, model.weights.file) if name])
+    if weights is beside:
+        fix = Worded("move that file, or name one with {}", Option("weights_file", "FILE.caffemodel"))
+        refuse_foreign_file(Option("file"), beside, fix)
     with publication(target) as files:
         with files.create(target) as stream:
             stream.write(net.text.encode())
         with files.create(weights) if weights else nullcontext() as stream:
             if stream is not None:
-                write_caffemodel(stream, net.blobs(), net.name)
+                _write_weights(stream, net)
     return replace(net, files=[name for _, name in written])
+
+
+def _write_weights(stream: BinaryIO, net: UpgradedNet) -> None:
+    """The caffemodel, with a mark at its end by which the next run knows it."""
+    with ThreadPoolExecutor(2) as threads:
+        hashed = HashedStream(stream, threads)
+        write_caffemodel(hashed, net.blobs(), net.name)
+        stream.write(caffemodel_mark(hashed.sha256))
 
 
 def _upgraded(

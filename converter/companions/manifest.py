@@ -16,6 +16,7 @@ from prototrt.converter.companions.cpp_header import write_header
 from prototrt.converter.companions.script import write_script
 from prototrt.converter.signatures.indices import IndexRange, index_ranges
 from prototrt.converter.writing.files import json_text
+from prototrt.converter.writing.ownership import Unnamed
 from prototrt.converter.writing.publication import Publication
 from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
@@ -63,9 +64,9 @@ def _plugins(graph: Graph) -> list[dict[str, str]]:
     ]
 
 
-def manifest_of(path: str | os.PathLike[str]) -> str:
+def manifest_of(path: str | os.PathLike[str]) -> Unnamed:
     """The file of the manifest, beside an engine or a model."""
-    return f"{os.fspath(path)}.json"
+    return Unnamed(f"{os.fspath(path)}.json")
 
 
 def describe(

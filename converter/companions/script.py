@@ -9,8 +9,8 @@ from typing import Any
 
 from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.visible import visible_line
+from prototrt.converter.writing.ownership import SCRIPT_MARK, Unnamed
 from prototrt.converter.writing.publication import Publication
-from prototrt.converter.writing.side_files import SCRIPT_MARK
 from prototrt.surgery.ir.shapes import sizes
 
 _SCRIPT = """\
@@ -27,9 +27,9 @@ exec {command} "$@"
 """
 
 
-def script_of(path: str | os.PathLike[str]) -> str:
+def script_of(path: str | os.PathLike[str]) -> Unnamed:
     """The file of the script, beside the model."""
-    return f"{os.fspath(path)}.sh"
+    return Unnamed(f"{os.fspath(path)}.sh")
 
 
 def plan_of(path: str | os.PathLike[str]) -> str:

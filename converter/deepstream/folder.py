@@ -21,7 +21,7 @@ from prototrt.converter.conversion import Product
 from prototrt.converter.deepstream.networks import Meaning, VideoNet
 from prototrt.converter.deepstream.old_config import PROPERTY, Groups, OldConfig
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions, DeepStreamTarget
-from prototrt.converter.writing.publication import LOCK, errors_of, publication, tidy
+from prototrt.converter.writing.publication import errors_of, finish, publication
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import Precision
 
@@ -105,8 +105,7 @@ def write_folder(
             (place / LABELS).write_text(labels, encoding="utf-8")
         if network.meaning in _PARSERS:
             _write_parser(place, name, network)
-        tidy(place)
-        (place / LOCK).unlink(missing_ok=True)
+        finish(place)
     return WrittenFolder(folder, network, config, notes, manifest, graph)
 
 

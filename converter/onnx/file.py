@@ -18,8 +18,8 @@ import numpy as np
 from prototrt.caffe_proto.weights.wire_writer import field_head
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.model import Proto
+from prototrt.converter.writing.ownership import DATA_MARK, Unnamed
 from prototrt.converter.writing.publication import Publication
-from prototrt.converter.writing.side_files import DATA_MARK
 from prototrt.surgery.ir import Array
 
 EXTERNAL_FROM = 1 << 30
@@ -62,7 +62,7 @@ def write_model(
         stream = stack.enter_context(files.create(path))
         pieces = [_inside_piece(name, array) for name, array in weights.items() if name not in outside]
         if outside:
-            data = stack.enter_context(files.create(f"{os.fspath(path)}.data"))
+            data = stack.enter_context(files.create(Unnamed(f"{os.fspath(path)}.data")))
             pieces += _write_outside(data, f"{Path(path).name}.data", outside)
         _write(stream, model, pieces)
 

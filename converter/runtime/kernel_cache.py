@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
@@ -13,6 +12,7 @@ from prototrt.caffe_proto.common.files import LARGEST_CACHE, open_regular, refus
 from prototrt.caffe_proto.common.permissions import foreign_owner, who_may_change
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.writing.ownership import Unnamed
 
 log = logging.getLogger(__name__)
 
@@ -20,9 +20,9 @@ _DIGITS = 16
 _KERNELS = "kernels of TensorRT"
 
 
-def cache_beside(plan: str | os.PathLike[str], sha256: str) -> str:
+def cache_beside(plan: str | os.PathLike[str], sha256: str) -> Unnamed:
     """The file that belongs to a plan: another plan under the same name has another one."""
-    return f"{os.fspath(plan)}.{sha256[:_DIGITS]}.cache"
+    return Unnamed(f"{os.fspath(plan)}.{sha256[:_DIGITS]}.cache")
 
 
 class KernelCache:
@@ -37,7 +37,7 @@ class KernelCache:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, *, is_private: bool = False) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else os.fspath(path)
         self._is_private = is_private
         self._cache: Any = None
         self._stored = b""
@@ -63,11 +63,11 @@ class KernelCache:
             return
         try:
             with self.lock:
-                self._write()
+                self._write(self._path)
         except Exception as error:
             log.info("kernels are not kept: %s", error)
 
-    def _write(self) -> None:
+    def _write(self, path: str) -> None:
         serialized = self._cache.serialize()
         if serialized is None:
             raise EngineError("TensorRT did not serialize them")
@@ -75,16 +75,16 @@ class KernelCache:
         if not kernels or kernels == self._stored:
             return
         self._stored = kernels  # what cannot be written once is not tried after each call
-        with atomic_write(str(self._path)) as stream:
+        with atomic_write(path) as stream:
             if self._is_private and os.name == "posix":
                 os.fchmod(stream.fileno(), 0o600)
             stream.write(kernels)
 
-    def _read(self, path: Path) -> bytes:
+    def _read(self, path: str) -> bytes:
         try:
             with open_regular(path, _KERNELS) as stream:
                 if self._is_private:
-                    _refuse_others(stream, str(path))
+                    _refuse_others(stream, path)
                 refuse_size(path, os.fstat(stream.fileno()).st_size, _KERNELS, LARGEST_CACHE)
                 return stream.read()
         except FileNotFoundError:

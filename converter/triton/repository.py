@@ -33,7 +33,7 @@ from prototrt.converter.triton.demands import parameters_of
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
-from prototrt.converter.writing.publication import LOCK, errors_of, publication, tidy
+from prototrt.converter.writing.publication import errors_of, finish, publication
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
@@ -87,8 +87,7 @@ def write_repository(
         if labels is not None:
             (root / LABELS).write_text(labels[1], encoding="utf-8")
         _write_initial(root, served, asked.platform)
-        tidy(version)  # of what writing the model could not remove
-        (version / LOCK).unlink(missing_ok=True)
+        finish(version)  # of what writing the model could not remove
     return replace(written, folder=folder)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
 import shutil
 import stat
 import sys
@@ -22,6 +21,7 @@ from typing import BinaryIO
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter import black_box
+from prototrt.converter.writing.ownership import STAGE, Unnamed, is_ours
 
 if sys.platform != "win32":
     import fcntl
@@ -29,19 +29,18 @@ if sys.platform != "win32":
 log = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
-_PREFIX, _SUFFIX = ".prototrt-", ".part"
 _OLD, _NEW, _NOW, _LINK = "old", "new", "now", "link"
 """In the folder of a stage: files as they were, files as they will be, the link to those that count, and the link
 that becomes a file's name next."""
-_MARK = "written-by-prototrt"
+MARK = "written-by-prototrt"
 """In the folder of a stage: an empty file, without which nothing in the folder is touched."""
 LOCK = ".prototrt-lock"
 """In a folder: the file that a process locks while it makes a stage, or lets files appear; it is removed then."""
 LOCK_TIMEOUT = "PROTOTRT_LOCK_TIMEOUT"
 _SILENT = 1.0  # seconds
-_STAGE = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
-STAGED_LINK = re.compile(rf"{_STAGE.pattern}/{_NOW}/[^/]+")
-"""Where a name leads for as long as its file is exchanged, or until a dead process is tidied up after."""
+_NO_LINK_NO_WAIT = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_LONGEST_NUMBER = 20
+"""Digits of a process, as the lock holds them."""
 
 
 @contextmanager
@@ -58,6 +57,8 @@ def publication(path: str | os.PathLike[str], durable: bool = True) -> Iterator[
         yield files
         with errors_of(path):
             for stage in files.stages.values():
+                stage.refuse_foreign()
+            for stage in files.stages.values():
                 stage.commit(durable)
     finally:
         for stage in files.stages.values():
@@ -68,15 +69,14 @@ class Publication:
     """Files being written. Files in one folder appear at the same moment."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = os.fspath(path)
-        self._on_device = is_device(path)
+        self._on_device = _is_named_device(path)
         self.stages: dict[Path, _Stage] = {}
 
     @contextmanager
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         """A stream that becomes the file. A device is written directly, with nothing beside it."""
         with errors_of(path):
-            named_device = is_device(path) and not self._is_beside(path)
+            named_device = _is_named_device(path)
             if named_device or self._on_device:
                 with open(path if named_device else os.devnull, "wb") as stream:
                     yield stream
@@ -88,23 +88,26 @@ class Publication:
     def place(self, path: str | os.PathLike[str]) -> Path:
         """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``.
 
-        A link that the user names is followed. One in the place of a side file is replaced.
+        A link that the user names is followed. One at an ``Unnamed`` path is replaced.
         """
         target = Path(os.path.realpath(path))
-        if self._is_beside(path):
+        if isinstance(path, Unnamed):
             target = Path(os.path.realpath(Path(path).parent)) / Path(path).name
         if target.parent not in self.stages:
             self.stages[target.parent] = _Stage(target.parent)
-        return self.stages[target.parent].new / target.name
-
-    def _is_beside(self, path: str | os.PathLike[str]) -> bool:
-        """Whether the name is made of the name of the first file."""
-        return os.fspath(path) != self._path and os.fspath(path).startswith(self._path)
+        stage = self.stages[target.parent]
+        if isinstance(path, Unnamed):
+            stage.unnamed.append(target)
+        return stage.new / target.name
 
 
 def is_device(path: str | os.PathLike[str]) -> bool:
     """Whether it is there, and no file: ``/dev/null``, a pipe."""
     return os.path.exists(path) and not os.path.isfile(path)
+
+
+def _is_named_device(path: str | os.PathLike[str]) -> bool:
+    return is_device(path) and not isinstance(path, Unnamed)
 
 
 def link_or_copy(source: str | os.PathLike[str], target: Path) -> None:
@@ -119,7 +122,7 @@ def tidy(folder: str | os.PathLike[str]) -> None:
     """Finish or remove what processes that died were writing into a folder."""
     place = Path(os.path.realpath(folder))
     with suppress(OSError):
-        for name in filter(_STAGE.fullmatch, os.listdir(place)):
+        for name in filter(STAGE.fullmatch, os.listdir(place)):
             with _alone_in(place), suppress(OSError), _locked(place / name):
                 if not _is_marked(place / name):
                     (place / name).rmdir()  # if it is empty: a process died before the mark
@@ -127,27 +130,45 @@ def tidy(folder: str | os.PathLike[str]) -> None:
                     _remove(place / name)
 
 
+def finish(folder: Path) -> None:
+    """Tidy up in a new folder, in which nobody else writes."""
+    tidy(folder)
+    if _number_in(folder / LOCK) is not None:
+        (folder / LOCK).unlink()
+
+
 class _Stage:
     """The files of one folder until they appear."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._place = folder / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
+        self._place = folder / f".prototrt-{os.urandom(8).hex()}.part"
         self._lock = ExitStack()
         self.new = self._place / _NEW
+        self.unnamed: list[Path] = []
         black_box.note(black_box.FOLDER, str(folder))
         with _alone_if_possible(folder):  # nobody takes it for one of the dead before it is locked
             self._place.mkdir(
                 0o711
             )  # who may only read the folder cannot open this one, and so cannot lock it
             try:
-                (self._place / _MARK).touch()
+                (self._place / MARK).touch()
                 self.new.mkdir()
                 with suppress(_NoLocksError):
                     self._lock.enter_context(_locked(self._place))
             except OSError:
                 shutil.rmtree(self._place, ignore_errors=True)
                 raise
+
+    def refuse_foreign(self) -> None:
+        """Raise ``ConversionError`` if a user's file has taken a name that no user gave; a link there is replaced."""
+        for target in self.unnamed:
+            if os.path.lexists(target) and not target.is_symlink() and not is_ours(target):
+                raise ConversionError(
+                    "would be replaced, and prototrt did not write it",
+                    where=str(target),
+                    fix="move that file, or give another output file",
+                )
 
     def commit(self, durable: bool) -> None:
         """Let all files appear in one moment. Raises ``OSError`` if none appears."""
@@ -169,8 +190,11 @@ class _Stage:
         try:
             (self._place / _OLD).mkdir()
             for name in names:
-                if os.path.lexists(self._folder / name):
-                    link_or_copy(self._folder / name, self._place / _OLD / name)
+                before, kept = self._folder / name, self._place / _OLD / name
+                if before.is_symlink():  # it must lead there from another folder
+                    kept.symlink_to(self._folder / os.readlink(before))
+                elif before.exists():
+                    link_or_copy(before, kept)
             os.symlink(_OLD, self._place / _NOW)
         except OSError as error:
             log.info("%s: no links can be made: %s", self._folder, error)
@@ -202,7 +226,7 @@ def _is_marked(place: Path) -> bool:
     """Whether a process of this user made the folder as a stage, and it holds no links to other folders."""
     parts = (place / _OLD, place / _NEW)
     own = sys.platform == "win32" or os.lstat(place).st_uid == os.geteuid()
-    return own and (place / _MARK).is_file() and not any(part.is_symlink() for part in parts)
+    return own and (place / MARK).is_file() and not any(part.is_symlink() for part in parts)
 
 
 def _remove(place: Path) -> None:
@@ -212,7 +236,7 @@ def _remove(place: Path) -> None:
     for folder in (_OLD, _NEW):
         if (place / folder).exists():
             shutil.rmtree(place / folder)
-    (place / _MARK).unlink(missing_ok=True)
+    (place / MARK).unlink(missing_ok=True)
     place.rmdir()
 
 
@@ -229,7 +253,7 @@ def _settle(place: Path) -> bool:
         try:
             if not target.is_symlink() or os.readlink(target) != f"{place.name}/{_NOW}/{name}":
                 continue
-            if source.exists():
+            if os.path.lexists(source):  # also a link of the user's, which may lead nowhere
                 os.replace(source, target)
             else:
                 target.unlink()
@@ -263,6 +287,17 @@ class BusyFolderError(ConversionError):
         )
 
 
+class ForeignLockError(ConversionError):
+    """The name of the lock is taken by something that prototrt did not write."""
+
+    def __init__(self, lock: Path) -> None:
+        super().__init__(
+            "prototrt did not write this, and locks the folder with a file of this name",
+            where=str(lock),
+            fix="move it away, or give an output file in another folder",
+        )
+
+
 class _NoLocksError(OSError):
     """The system, or the file system, has no locks."""
 
@@ -276,7 +311,12 @@ def _locked(file: Path, mode: int = 0) -> Iterator[int]:
     if sys.platform == "win32":
         raise _NoLocksError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
     flags = os.O_RDWR | os.O_CREAT if mode else os.O_RDONLY | os.O_DIRECTORY
-    descriptor = os.open(file, flags | os.O_NOFOLLOW, mode)
+    try:
+        descriptor = os.open(file, flags | os.O_NOFOLLOW, mode)
+    except OSError as error:
+        if mode and error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):  # a link, a folder, a socket
+            raise ForeignLockError(file) from error
+        raise
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -303,6 +343,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
             with _locked(lock, writers | writers << 1) as descriptor:
                 if not _is_at(descriptor, lock):  # its last owner has removed it
                     continue
+                if _number_in(lock) is None:
+                    raise ForeignLockError(lock)
                 try:
                     with suppress(OSError):  # a full disk
                         os.pwrite(descriptor, b"%d" % os.getpid(), 0)
@@ -311,7 +353,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
                     lock.unlink(missing_ok=True)
                 return
         except _NoLocksError:
-            lock.unlink(missing_ok=True)
+            if _number_in(lock) is not None:
+                lock.unlink(missing_ok=True)
             raise
         except BlockingIOError:
             waited = time.monotonic() - began
@@ -340,10 +383,22 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _owner(lock: Path) -> str:
     """The process that holds the lock, by its number where it is known."""
-    with suppress(OSError):
-        if (number := lock.read_text()).isdecimal():
-            return f"process {number}"
-    return "another process"
+    number = _number_in(lock)
+    return f"process {number}" if number else "another process"
+
+
+def _number_in(lock: Path) -> str | None:
+    """What a process wrote into its lock: its number, or nothing yet. None if the file is not such a lock."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | _NO_LINK_NO_WAIT)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_size > _LONGEST_NUMBER:
+            return None
+        content = stream.read(_LONGEST_NUMBER)
+    return content.decode() if not content or content.isdigit() else None
 
 
 @contextmanager

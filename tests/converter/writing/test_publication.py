@@ -7,8 +7,9 @@ import fcntl
 import hashlib
 import json
 import os
+import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from prototrt.converter.onnx.export import export_onnx
 from prototrt.converter.tensorrt.builder import Plan
 from prototrt.converter.writing import publication as publication_module
 from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.writing.ownership import Unnamed
 from prototrt.converter.writing.publication import publication, tidy
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
@@ -169,10 +171,76 @@ def test_waiting_for_another_process_is_said_and_ends(
     assert os.listdir(tmp_path) == [".prototrt-lock"]
 
 
-def test_a_lock_that_is_left_counts_no_more(tmp_path: Path) -> None:
-    (tmp_path / ".prototrt-lock").write_text("4321")
+@pytest.mark.parametrize("content", ["", "4321"])
+def test_a_lock_that_is_left_counts_no_more(tmp_path: Path, content: str) -> None:
+    (tmp_path / ".prototrt-lock").write_text(content)
     save(tmp_path, "new")
     assert sorted(os.listdir(tmp_path)) == ["net.plan", "net.plan.json"]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\xff", b"mine", b"\xb2", b"1" * 21, None])
+def test_a_held_lock_of_other_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    """Bytes that are no text, and 20 GB of them."""
+    monkeypatch.setenv("PROTOTRT_LOCK_TIMEOUT", "0")
+    lock = tmp_path / ".prototrt-lock"
+    lock.write_bytes(content or b"4321")
+    if content is None:
+        os.truncate(lock, 20 * 10**9)
+    with lock.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        with pytest.raises(ConversionError) as told:
+            save(tmp_path, "new")
+    assert str(told.value) == (
+        f"{tmp_path}: another process has been writing into this folder for 0 seconds\n"
+        "  fix: wait until it ends, or stop it; set the seconds to wait in PROTOTRT_LOCK_TIMEOUT"
+    )
+    assert os.listdir(tmp_path) == [".prototrt-lock"]
+
+
+FOREIGN_LOCKS: dict[str, Callable[[Path], object]] = {
+    "text": lambda lock: lock.write_text("mine"),
+    "bytes": lambda lock: lock.write_bytes(b"\xff"),
+    "many": lambda lock: lock.write_bytes(b"1" * 21),
+    "hard link": lambda lock: os.link(WEIGHTS, lock),
+    "link": lambda lock: lock.symlink_to("nowhere"),
+    "folder": lambda lock: lock.mkdir(),
+    "pipe": lambda lock: os.mkfifo(lock),
+    "socket": lambda lock: socket.socket(socket.AF_UNIX).bind(os.path.relpath(lock)),
+}
+
+
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("kind", FOREIGN_LOCKS)
+def test_what_has_the_name_of_the_lock_and_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, locks: bool
+) -> None:
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    lock = tmp_path / ".prototrt-lock"
+    monkeypatch.chdir(tmp_path)
+    FOREIGN_LOCKS[kind](lock)
+    before = os.lstat(lock)
+    if not locks:
+        monkeypatch.setattr(fcntl, "flock", refused)
+    if locks or kind in ("link", "folder", "socket"):
+        with pytest.raises(ConversionError) as told:
+            save(tmp_path, "new")
+        assert str(told.value) == (
+            f"{lock}: prototrt did not write this, and locks the folder with a file of this name\n"
+            "  fix: move it away, or give an output file in another folder"
+        )
+        assert os.listdir(tmp_path) == [".prototrt-lock"]
+    else:
+        save(tmp_path, "new")
+    after = os.lstat(lock)
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_size,
+        before.st_mtime_ns,
+    )
 
 
 def test_whoever_locks_the_folder_itself_stops_nobody(tmp_path: Path) -> None:
@@ -200,23 +268,82 @@ def test_who_may_only_read_a_folder_cannot_lock_what_is_in_it(tmp_path: Path, fo
         os.umask(usual)
 
 
-@pytest.mark.parametrize("suffix", [".data", ".json"])
-def test_a_link_planted_at_a_side_file_is_replaced(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("side", ["net.onnx.data", "net.onnx.json", "net.safetensors", "test_net.py"])
+def test_a_link_planted_where_no_user_named_a_file_is_replaced(tmp_path: Path, side: str) -> None:
     """Even if it appears while the files are made."""
-    monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
-    (tmp_path / "folder").mkdir()
+    target, beside = tmp_path / "folder" / "net.onnx", tmp_path / "folder" / side
+    target.parent.mkdir()
     (tmp_path / "other").write_text("of another user")
-    with publication(tmp_path / "folder" / "net.onnx") as files:
-        with files.create(tmp_path / "folder" / "net.onnx") as stream:
+    with publication(target) as files:
+        with files.create(target) as stream:
             stream.write(b"model")
-        (tmp_path / "folder" / f"net.onnx{suffix}").symlink_to(tmp_path / "other")
-        with files.create(tmp_path / "folder" / f"net.onnx{suffix}") as stream:
+        beside.symlink_to(tmp_path / "other")
+        with files.create(Unnamed(beside)) as stream:
             stream.write(b"side")
     assert (tmp_path / "other").read_text() == "of another user"
-    assert files_in(tmp_path / "folder") == {"net.onnx": b"model", f"net.onnx{suffix}": b"side"}
-    assert not (tmp_path / "folder" / f"net.onnx{suffix}").is_symlink()
+    assert files_in(tmp_path / "folder") == {"net.onnx": b"model", side: b"side"}
+    assert not beside.is_symlink()
+
+
+def test_a_link_that_the_user_names_is_followed_whatever_its_name(tmp_path: Path) -> None:
+    """A header may be called as the model is, and more."""
+    header = tmp_path / "net.onnx.h"
+    header.symlink_to("include")
+    with publication(tmp_path / "net.onnx") as files:
+        for path in (tmp_path / "net.onnx", header):
+            with files.create(path) as stream:
+                stream.write(b"new")
+    assert files_in(tmp_path) == {"net.onnx": b"new", "net.onnx.h": b"new", "include": b"new"}
+    assert header.is_symlink()
+
+
+def test_a_file_of_the_user_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
+    mine = tmp_path / "other" / "net.onnx.json"
+    mine.parent.mkdir()
+
+    def write() -> None:
+        with publication(tmp_path / "net.onnx") as files:
+            for path in (tmp_path / "net.onnx", Unnamed(mine)):
+                with files.create(path) as stream:
+                    stream.write(b"new")
+            mine.write_text("mine")
+
+    with pytest.raises(ConversionError) as told:
+        write()
+    assert str(told.value) == (
+        f"{mine}: would be replaced, and prototrt did not write it\n"
+        "  fix: move that file, or give another output file"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["other"]
+    assert files_in(mine.parent) == {"net.onnx.json": b"mine"}
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_weights_that_the_user_moved_are_always_there(
+    memory_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    """A link that leads to an earlier file of ours is replaced at the end; until then, it leads there."""
+    monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
+    new = files_after("model", tmp_path, "new")
+    disk, here = memory_path / "disk", memory_path / "here"
+    for place in (disk, here):
+        place.mkdir()
+
+    def move() -> Files:
+        """Only the weights are on the other disk."""
+        export(here, "old")
+        (here / "net.onnx.data").replace(disk / "weights")
+        (here / "net.onnx.data").symlink_to("../disk/weights")
+        return files_in(here)
+
+    old = move()
+    for call, code in faults(lambda: export(here, "new"), fault):
+        found = files_in(here)
+        assert found in ((old, new) if code else (new,)), call
+        assert files_in(disk) == {"weights": old["net.onnx.data"]}, call
+        tidy(here)
+        assert files_in(here) == found, call
+        move()
 
 
 def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
