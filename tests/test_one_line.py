@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
-from hypothesis import strategies as st
 
-from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.cli import main
 from prototrt.converter.page.writing import GRAPHVIZ
@@ -193,16 +189,3 @@ def test_no_text_is_a_command_of_a_ci_system(text: str) -> None:
         assert not re.search(r"^\s*::|##\[|##(vso|teamcity)\[", safe, re.MULTILINE | re.IGNORECASE)
     assert json.loads(json_text([text])) == [text]
     assert len(visible_line(text).splitlines()) <= 1
-
-
-@given(st.lists(TEXTS.filter(lambda text: "\0" not in text and not text.endswith("\n")), max_size=3))
-def test_words_for_a_shell(words: list[str]) -> None:
-    words = [word.encode(errors="replace").decode() for word in words]
-    command = joined(words)
-    assert visible_line(command) == command
-    printed = subprocess.run(
-        ["sh", "-c", f"printf '%s\\0' {command or quoted('')}"], capture_output=True, check=True
-    )
-    assert printed.stdout.decode().split("\0")[:-1] == (words or [""])
-    if all(visible_line(word) == word for word in words):
-        assert command == shlex.join(words)
