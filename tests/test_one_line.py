@@ -188,4 +188,5 @@ def test_no_text_is_a_command_of_a_ci_system(text: str) -> None:
     for safe in (visible(text), visible_line(text), json_text([text])):
         assert not re.search(r"^\s*::|##\[|##(vso|teamcity)\[", safe, re.MULTILINE | re.IGNORECASE)
     assert json.loads(json_text([text])) == [text]
+    assert visible(json_text([text])) == json_text([text])
     assert len(visible_line(text).splitlines()) <= 1

@@ -208,7 +208,7 @@ def sha256_of_stream(stream: BinaryIO) -> str:
 
 def ascii_json(value: object, indent: int | None = None) -> str:
     """The value in ASCII. Texts are exact; neither a terminal nor a CI system finds a command in them."""
-    text = json.dumps(value, indent=indent)
+    text = json.dumps(value, indent=indent).replace("[[ATTACHMENT|", "[\\u005bATTACHMENT|")
     return text.replace("\x7f", "\\u007f").replace("##", "\\u0023\\u0023")
 
 

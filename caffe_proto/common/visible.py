@@ -4,7 +4,7 @@ A layer may be called anything. Some characters do not show themselves but act o
 move the cursor of a terminal, reverse the order of letters, or make XML invalid. Wherever text leaves for a
 reader (a terminal, a report, a picture, a page), these characters are written as in Python: ``\\x1b``.
 So are those without width, which make two names look like one.
-So is the first character of what a CI system would obey in its log: ``::error::`` at the beginning of a line for
+So is a character of what a CI system would obey in its log: ``::error::`` at the beginning of a line for
 GitHub, ``##[`` and ``##vso[`` anywhere for Azure, ``##teamcity[`` for TeamCity, ``[[ATTACHMENT|`` for Jenkins,
 which then publishes the file of that name.
 """
@@ -19,7 +19,7 @@ _HIDDEN = re.compile(
     "\u2028\u2029"  # further line breaks
     "\xad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # no width
     "\ud800-\udfff\ufffe\uffff]"  # no characters: UTF-8 lacks the first, XML the others
-    r"|\#(?=\#(?i:vso|teamcity)?\[)|\[(?=\[ATTACHMENT\|)"
+    r"|(?<=\#)\#(?=(?i:vso|teamcity)?\[)|\[(?=\[ATTACHMENT\|)"  # a comment keeps its first "#"
 )
 _COMMAND = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 _HIDDEN_IN_A_LINE = re.compile(f"[\t\n]|{_HIDDEN.pattern}")

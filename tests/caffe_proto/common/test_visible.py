@@ -20,6 +20,7 @@ from prototrt.tests.odd_names import TEXTS, hidden_in
         ("\x1b[31m\x00\x7f\x85\r", r"\x1b[31m\x00\x7f\x85\r"),
         ("\u202etxt.\u2066", r"\u202etxt.\u2066"),
         ("\ud800\uffff\u2028", r"\ud800\uffff\u2028"),
+        ("##[conv1] ###vso[x", r"#\x23[conv1] ##\x23vso[x"),
     ],
 )
 def test_what_is_written_out(text: str, expected: str) -> None:

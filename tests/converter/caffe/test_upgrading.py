@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf import text_format
+from hypothesis import HealthCheck, example, given, settings
 
 import prototrt
 from prototrt.caffe_proto.schema import Message, message_class
@@ -19,6 +20,7 @@ from prototrt.converter.options import UpgradeStage
 from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.tests.command_line import DIGITS, STREAM, WEIGHTS, done, run
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called
+from prototrt.tests.odd_names import NAMES, TEXTS, quoted
 from prototrt.tests.tools import caffemodel_writer
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -155,6 +157,31 @@ def test_comments_of_upgraded_text_are_found_again() -> None:
     Path("new.prototxt").write_text(UPGRADED)
     assert prototrt.upgrade(prototrt.load("new.prototxt")).text == UPGRADED
     assert comments_of("# alone").tail == ["# alone"]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example("#[conv1]", "##[conv1]")
+@example("#vso[task]", "\\##[a")
+@given(comment=TEXTS, name=NAMES)
+def test_any_comment_and_name_is_printed_for_readers(comment: str, name: str) -> None:
+    """By Caffe's reader, protobuf's."""
+    comment = comment.replace("\n", " ").encode(errors="replace").decode()
+    Path("net.prototxt").write_text(
+        f"#{comment}\nname: {quoted(name)} #{comment}\nlayer {{ #{comment}\n #{comment}\n"
+        f" name: {quoted(name)} type: 'TanH' bottom: 'x/y' top: {quoted(name)} #{comment}\n}}\n#{comment}\n"
+        "input: 'x/y' input_shape { dim: 1 }"
+    )
+    model = prototrt.load("net.prototxt")
+    written = prototrt.upgrade(model).text
+    printed = done("upgrade", "net.prototxt").stdout
+    for text in (written, printed):
+        net = text_format.Parse(text, message_class("NetParameter")())
+        layer = net.layer[1]
+        assert (net.name, layer.name, [*layer.top]) == (
+            model.name,
+            model.layers[1].name,
+            [*model.layers[1].tops],
+        )
 
 
 def test_blobs_lose_the_ones_of_their_four_sizes(tmp_path: Path) -> None:
