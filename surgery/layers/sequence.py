@@ -11,7 +11,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
-from prototrt.surgery.layers.recurrent.bottoms import indicator
+from prototrt.surgery.layers.recurrent.bottoms import fitted_indicator, indicator
 from prototrt.surgery.ops import (
     Cast,
     Clip,
@@ -99,12 +99,13 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
 
 
 @layer_rule("CTCGreedyDecoder")
-def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value, cont: Value | None = None) -> list[Value]:
     """The best class of each step, without blanks and, with ctc_merge_repeated, without repetitions.
 
     Becomes: Reverse, TopK, Cast, Select, MatMul, Reduce.
-    Bottom: scores (T, N, C). Top: classes (N, T), the row filled up with -1. A negative ``blank_index`` is the last
-    class.
+    Bottoms: scores (T, N, C); in some forks indicators (T, N), of which a 0 after the first step ends the stream.
+    Tops: classes (N, T), with indicators (N, T, 1, 1), the row filled up with -1; with indicators, too, the negative
+    sum of the best scores, (N, 1, 1, 1). A negative ``blank_index`` is the last class.
     Source: caffe_ocr and MhLiao/TextBoxes_plusplus ``src/caffe/layers/ctc_decoder_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(T, N, C)", 3)
@@ -113,26 +114,58 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
         fixed(x.shape[2], "the number of classes"),
     )
     refuse_too_many(range_of(steps).max ** 2, (steps, steps), "what is compared, each step with each other")
-    best = _best(build, x, classes)
+    largest, best = _best(build, x, classes)
     blank = int(layer.param.blank_index)
     is_class = _is_class(layer, best, blank if blank >= 0 else classes - 1)
     # The place of each class in its row is the number of classes before it. Sums of 0 and 1 are exact.
     number = numbers(build, steps, "steps")
     is_before = (Expression(build, build.aligned(number, 3, 1)) > build.aligned(number, 3)).named("is_before")
     before = is_before.apply(Cast(DType.FLOAT32)).named("before")
+    runs = None if cont is None else _runs(build, layer, x, cont, number, before)
+    if runs is not None:
+        is_class = (is_class * runs.cast(DType.FLOAT32)).named("is_class_before_end")
     place = is_class.apply(MatMul(transpose_b=True), before).named("place")
     column = Expression(build, build.aligned(number, 3)).apply(Cast(DType.FLOAT32)).named("columns")
     is_here = _is_zero((_upright(place) - column).named("apart")) * _upright(is_class)
     # The class plus 1, so that an empty place is 0.
     moved = (is_here * _upright((best + 1).named("classes"))).named("moved")
-    return [(moved.apply(Reduce(ReduceKind.SUM, (1,), keep=False)) - 1).value]
+    rows = moved.apply(Reduce(ReduceKind.SUM, (1,), keep=False)) - 1
+    if runs is None:
+        return [rows.value]
+    tops = [rows.named("rows").reshape(*rows.shape, 1, 1).value]
+    if len(layer.tops) > 1:
+        score = Expression(build, largest).transpose(1, 2, 0).named("best_scores")
+        total = runs.chosen(score, 0).named("scores_before_end").sum(2).named("score")
+        tops.append((-total).reshape(x.shape[1], 1, 1, 1).value)
+    return tops
 
 
-def _best(build: LayerBuilder, x: Value, classes: int) -> Expression:
-    """The class with the largest score, of equals the first, as floats (N, 1, T)."""
-    _, index = build.add_all(TopK(2, 1), build.add(Reverse(2), x, hint="scores"), hint="best")
+def _best(build: LayerBuilder, x: Value, classes: int) -> tuple[Value, Expression]:
+    """The largest score of each step, (T, N, 1), and its class, of equals the first, as floats (N, 1, T)."""
+    largest, index = build.add_all(TopK(2, 1), build.add(Reverse(2), x, hint="scores"), hint="best")
     number = Expression(build, index).apply(Cast(DType.FLOAT32)).named("index")
-    return (classes - 1 - number).named("class").transpose(1, 2, 0).named("class_rows")
+    return largest, (classes - 1 - number).named("class").transpose(1, 2, 0).named("class_rows")
+
+
+def _runs(
+    build: LayerBuilder, layer: Layer, x: Value, cont: Value, number: Value, before: Expression
+) -> Expression:
+    """Where a stream has not ended: a truth value (N, 1, T). The 0 with which a stream begins ends none."""
+    fitted = fitted_indicator(build, cont, x.shape[:2]) or cont
+    if fitted.shape != x.shape[:2]:
+        raise ShapeError(
+            f"shape is {fitted.shape}, expected {x.shape[:2]}",
+            blob=f'bottom "{layer.bottom_blob(1)}"',
+            because=f'these are T and N, the first dimensions of bottom "{layer.bottom_blob(0)}"',
+            fix="give an indicator for each step of each stream",
+        )
+    indicators = Expression(build, build.reshape(fitted, (*fitted.shape, 1), hint="indicators"))
+    is_zero = indicators.equals(0).named("is_zero")
+    is_later = (Expression(build, build.aligned(number, 3, 0)) > 0).named("is_later")
+    ends = (is_zero & is_later).named("is_end").cast(DType.FLOAT32).transpose(1, 2, 0).named("ends")
+    return (
+        (ends.apply(MatMul(transpose_b=True), before).named("ended") + ends).named("ends_so_far") < 1
+    ).named("runs")
 
 
 def _is_class(layer: Layer, best: Expression, blank: int) -> Expression:

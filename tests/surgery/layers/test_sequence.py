@@ -160,6 +160,48 @@ def test_ctc_greedy_decoder(blank: int, merges: bool, on: Way) -> None:
     )
 
 
+def decoded_to_ends(scores: Array, indicators: Array, blank: int) -> tuple[Array, Array]:
+    """The source's loop: it looks at the indicator of the next step."""
+    steps, streams, _ = scores.shape
+    rows, totals = np.full((streams, steps, 1, 1), -1.0), np.zeros((streams, 1, 1, 1))
+    for n in range(streams):
+        previous, said, t = -1, 0, 0
+        while True:
+            best = int(np.argmax(scores[t, n]))
+            totals[n] -= scores[t, n, best]
+            if best not in (blank, previous):
+                rows[n, said] = best
+                said += 1
+            previous = best
+            t += 1
+            if t == steps or indicators[t, n] == 0:
+                break
+    return rows, totals
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("steps", [1, 12])
+def test_ctc_greedy_decoder_with_indicators(steps: int, on: Way) -> None:
+    """A stream that begins with 0, one with 1, one that ends at once, one in the midst, and one that goes on after."""
+    scores = np.random.default_rng(6).integers(0, 4, (steps, 5, 3)).astype(np.float32)
+    indicators = np.ones((steps, 5), np.float32)
+    indicators[0, 0] = indicators[1:2, 2] = indicators[7:, 3] = indicators[4:5, 4] = 0
+    inputs = {"x": scores, "cont": indicators}
+    net = op("CTCGreedyDecoder", "ctc_decoder_param { blank_index: 2 }", inputs, ("y", "score"))
+    found = run(net, inputs, on=on)
+    rows, totals = decoded_to_ends(scores, indicators, 2)
+    np.testing.assert_array_equal(found["y"], rows)
+    np.testing.assert_array_equal(found["score"], totals)
+
+
+def test_ctc_greedy_decoder_with_other_indicators() -> None:
+    assert refusal(op("CTCGreedyDecoder", bottoms=("x", "cont")), {"x": (4, 2, 3), "cont": (2, 4)}) == (
+        'net.prototxt:3: layer "op" (CTCGreedyDecoder), bottom "cont": shape is (2, 4), expected (4, 2)\n'
+        '  because these are T and N, the first dimensions of bottom "x"\n'
+        "  fix: give an indicator for each step of each stream"
+    )
+
+
 def any_steps(layers: str, inputs: Shapes, blobs: Blobs | None = None) -> Graph:
     """A net over ``x`` (T, N, 3) of 1 to 12 steps, usually 4, and of 1 to 5 streams, usually 2."""
     return rewritten(
@@ -219,10 +261,25 @@ def test_of_any_number_of_steps_they_build(layers: str) -> None:
     assert has_engine(any_steps(layers, {"x": (4, 2, 3)}, blobs=BLOBS if "LSTM" in layers else None))
 
 
+@pytest.mark.parametrize("on", WAYS)
+def test_ctc_greedy_decoder_with_an_indicator_of_usual_sizes(on: Way) -> None:
+    """As in the net of a text recognizer: no stream ends before the last step."""
+    layers = (
+        'layer { name: "cont" type: "ContinuationIndicator" top: "cont"'
+        " continuation_indicator_param { time_step: 4 batch_size: 2 } }\n"
+    ) + op("CTCGreedyDecoder", "ctc_decoder_param { blank_index: 2 }", ("x", "cont"))
+    session = prototrt.Session(any_steps(layers, {"x": (4, 2, 3)}), on=on)
+    for steps, streams in CALLS:
+        scores = np.random.default_rng(steps).integers(0, 4, (steps, streams, 3)).astype(np.float32)
+        found = session.run({"x": scores})["y"]
+        np.testing.assert_array_equal(found.reshape(streams, steps), decoded(scores, 2, True))
+
+
 @pytest.mark.trt
 def test_they_build() -> None:
     layers = (
         'layer { name: "r" type: "ReverseTime" bottom: "x" bottom: "n" top: "r" }\n'
-        'layer { name: "y" type: "CTCGreedyDecoder" bottom: "r" top: "y" }'
+        'layer { name: "y" type: "CTCGreedyDecoder" bottom: "r" top: "y" }\n'
+        'layer { name: "z" type: "CTCGreedyDecoder" bottom: "r" bottom: "c" top: "z" top: "s" }'
     )
-    assert builds(layers, {"x": (6, 2, 4), "n": (2,)})
+    assert builds(layers, {"x": (6, 2, 4), "n": (2,), "c": (6, 2)})
