@@ -61,11 +61,19 @@ class LayerType:
 
     labels_from: int | None = 1
     """Of data: the first top that holds labels. None where any top may hold anything."""
+    labels_until: int | None = None
+    """Of data: the first top after the labels."""
 
-    measures_with: int | None = None
-    """For types that are not always a measure: with this many bottoms, the layer compares with labels, and is one."""
-    predictions: int = 1
-    """For a measure: how many bottoms come from the net. Labels follow them."""
+    learns: bool = False
+    """Its weights are what a net learns: what it makes of data or of labels is a prediction."""
+    sizes_from: int | None = None
+    """Of these bottoms and all further ones, only the sizes count."""
+    makes_labels: bool = False
+    """What it makes only serves losses: the labels that belong to predictions. The tops passed on are none."""
+    labels_at: int | None = None
+    """Of a decoder that also measures: the bottom from which it reads labels, for its last top alone."""
+    predictions: int | None = None
+    """Of a measure: how many of its first bottoms may come from the net; all by default."""
     passes_on: int = 0
     """Of what only serves training: how many of its first tops are its bottoms when the net is deployed."""
     answer: str | None = None
@@ -87,16 +95,21 @@ _ROWS = (
     LayerType(
         "DataAugmentation", ("augmentation_param", "coeff_schedule_param"), in_place=InPlace.OVERWRITES
     ),
-    LayerType("Convolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",)),
+    LayerType(
+        "Convolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",), learns=True
+    ),
     LayerType("BatchToSpaceND", in_place=InPlace.OVERWRITES),
-    LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), measures_with=2),
-    LayerType("ConvolutionDepthwise", ("convolution_param",)),
-    LayerType("Deconvolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",)),
+    LayerType("CTCBeamSearchDecoder", ("ctc_decoder_param",), labels_at=2),
+    LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), labels_at=2),
+    LayerType("ConvolutionDepthwise", ("convolution_param",), learns=True),
+    LayerType(
+        "Deconvolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",), learns=True
+    ),
     LayerType("DecodeBBox", ("bbox_reg_param",)),
-    LayerType("DepthwiseConvolution", ("convolution_param",)),
+    LayerType("DepthwiseConvolution", ("convolution_param",), learns=True),
     LayerType("FrcnnProposal", ("proposal_param",), example=("1xCxHxW", "1xCxHxW", "1x3")),
     LayerType("Im2col", ("convolution_param",)),
-    LayerType("NdConvolution", ("convolution_param",), example=("NxCxLxHxW",)),
+    LayerType("NdConvolution", ("convolution_param",), example=("NxCxLxHxW",), learns=True),
     LayerType("NdPooling", ("pooling_param",), example=("NxCxLxHxW",)),
     LayerType("Normalize", ("norm_param", "normalize_param")),
     LayerType("SeLU", keeps_axes=True),
@@ -121,24 +134,33 @@ _ROWS = (
     # Images and how each pixel moves.
     LayerType("Warp", example=("NxCxHxW", "Nx2xHxW")),
     # Recurrent: x, cont, and what every step reads.
-    LayerType("AttLstm", ("recurrent_param",), example=("TxNxCxE", "TxN", "1xNxH"), states=2),
-    LayerType("ConvGRU", ("conv_gru_param", "convolution_param"), example=("TxCxHxW", "1xCxHxW")),
-    LayerType("ConvLSTM", (*_OF_MAPS, "convolution_param"), example=_MAPS),
-    LayerType("ConvLSTMReLU", _OF_MAPS, example=_MAPS),
-    LayerType("ConvolutionLSTM", ("recurrent_param",), example=_MAPS),
-    LayerType("GRU", ("recurrent_param",), example=_STEPS, states=1),
-    LayerType("LSTM", ("recurrent_param",), example=_STEPS, states=2),
-    LayerType("LSTMController", ("recurrent_param",), example=_STEPS, states=2),
-    LayerType("LSTMNew", ("recurrent_param",), example=_STEPS, states=2),
-    LayerType("LSTMTopic", ("recurrent_param",), example=_STEPS, states=2),
-    LayerType("Lstm", example=_STEPS),
-    LayerType("RNN", ("recurrent_param",), example=_STEPS, states=1),
-    LayerType("VanillaRNN", ("recurrent_param",), example=_STEPS, states=1),
+    LayerType("AttLstm", ("recurrent_param",), example=("TxNxCxE", "TxN", "1xNxH"), states=2, learns=True),
+    LayerType(
+        "ConvGRU", ("conv_gru_param", "convolution_param"), example=("TxCxHxW", "1xCxHxW"), learns=True
+    ),
+    LayerType("ConvLSTM", (*_OF_MAPS, "convolution_param"), example=_MAPS, learns=True),
+    LayerType("ConvLSTMReLU", _OF_MAPS, example=_MAPS, learns=True),
+    LayerType("ConvolutionLSTM", ("recurrent_param",), example=_MAPS, learns=True),
+    LayerType("GRU", ("recurrent_param",), example=_STEPS, states=1, learns=True),
+    LayerType("LSTM", ("recurrent_param",), example=_STEPS, states=2, learns=True),
+    LayerType("LSTMController", ("recurrent_param",), example=_STEPS, states=2, learns=True),
+    LayerType("LSTMNew", ("recurrent_param",), example=_STEPS, states=2, learns=True),
+    LayerType("LSTMTopic", ("recurrent_param",), example=_STEPS, states=2, learns=True),
+    LayerType("Lstm", example=_STEPS, learns=True),
+    LayerType("RNN", ("recurrent_param",), example=_STEPS, states=1, learns=True),
+    LayerType("VanillaRNN", ("recurrent_param",), example=_STEPS, states=1, learns=True),
+    # Others with weights.
+    LayerType("DenseBlock", learns=True),
+    LayerType("GateRecurrent", learns=True),
+    LayerType("GateRecurrent2dnoind", learns=True),
+    LayerType("IRNN", learns=True),
+    LayerType("MultiStageMeanfield", learns=True),
+    LayerType("SpatialRecurrent", learns=True),
     # Rows and ids.
-    LayerType("Embed", reads_ids=True),
-    LayerType("InnerProduct", reads_rows=True, in_place=InPlace.OVERWRITES),
-    LayerType("LinearTransform", reads_rows=True, in_place=InPlace.OVERWRITES),
-    LayerType("Similarity", example=("NxC", "KxC"), in_place=InPlace.OVERWRITES),
+    LayerType("Embed", reads_ids=True, learns=True),
+    LayerType("InnerProduct", reads_rows=True, in_place=InPlace.OVERWRITES, learns=True),
+    LayerType("LinearTransform", reads_rows=True, in_place=InPlace.OVERWRITES, learns=True),
+    LayerType("Similarity", example=("NxC", "KxC"), in_place=InPlace.OVERWRITES, learns=True),
     LayerType("Tiling", in_place=InPlace.OVERWRITES),
     # Tops with the axes of the bottoms.
     LayerType("AbsVal", keeps_axes=True),
@@ -177,6 +199,9 @@ _ROWS = (
     LayerType("Swish", keeps_axes=True),
     LayerType("TanH", keeps_axes=True),
     LayerType("Threshold", keeps_axes=True),
+    # The size of another blob.
+    LayerType("Crop", sizes_from=1),
+    LayerType("Downsample", sizes_from=1, without_parameters=True),
     # Not to be computed in place.
     LayerType("Add", without_parameters=True, in_place=InPlace.OVERWRITES),
     LayerType("Combination", in_place=InPlace.OVERWRITES),
@@ -191,15 +216,17 @@ _ROWS = (
     LayerType("ResizeNearestNeighbor", in_place=InPlace.OVERWRITES),
     LayerType("BatchReindex", in_place=InPlace.OVERWRITES),
     LayerType("BilinearInterpolation", in_place=InPlace.OVERWRITES),
-    LayerType("Convolution", in_place=InPlace.OVERWRITES),
-    LayerType("DeformableConvolution", in_place=InPlace.OVERWRITES, example=("NxCxHxW", "NxKxHxW")),
-    LayerType("Deconvolution", ("convolution_param",), in_place=InPlace.OVERWRITES),
+    LayerType("Convolution", in_place=InPlace.OVERWRITES, learns=True),
+    LayerType(
+        "DeformableConvolution", in_place=InPlace.OVERWRITES, example=("NxCxHxW", "NxKxHxW"), learns=True
+    ),
+    LayerType("Deconvolution", ("convolution_param",), in_place=InPlace.OVERWRITES, learns=True),
     LayerType("Filter", in_place=InPlace.MOVES_FORWARDS),
-    LayerType("Interp", in_place=InPlace.OVERWRITES),
+    LayerType("Interp", in_place=InPlace.OVERWRITES, sizes_from=1),
     LayerType("LRN", in_place=InPlace.OVERWRITES),
     LayerType("Pooling", in_place=InPlace.OVERWRITES),
     LayerType("Reorg", in_place=InPlace.OVERWRITES),
-    LayerType("Resample", in_place=InPlace.OVERWRITES),
+    LayerType("Resample", in_place=InPlace.OVERWRITES, sizes_from=1),
     LayerType("SPP", in_place=InPlace.OVERWRITES),
     LayerType("Sum", without_parameters=True, in_place=InPlace.OVERWRITES),
     LayerType("Unpooling", in_place=InPlace.OVERWRITES),
@@ -222,38 +249,46 @@ _ROWS = (
     LayerType("DenseImageData", role=Role.DATA),
     LayerType("HDF5Data", role=Role.DATA, labels_from=None),
     LayerType("ImageData", role=Role.DATA),
-    LayerType("ImageSegData", role=Role.DATA),
+    LayerType("ImageSegData", role=Role.DATA, labels_until=2),
     LayerType("MemoryData", role=Role.DATA),
     LayerType("VideoData", role=Role.DATA),
     LayerType("WindowData", role=Role.DATA),
     # What changes data while a net is trained.
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
     LayerType("DetectNetTransformation", passes_on=1),
-    LayerType("FrcnnProposalTarget", passes_on=1),
     LayerType("LabelSpecificAdd", passes_on=1),
     LayerType("Noise", passes_on=1),
-    LayerType("ProposalTarget", passes_on=1),
-    LayerType("Python ProposalTargetLayer", passes_on=1, is_code=True),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
     LayerType("Python TripletSampleLayer", passes_on=1, is_code=True),
     LayerType("Python TripletSelectLayer", passes_on=1, is_code=True),
     # Losses and metrics.
-    LayerType("Accuracy", role=Role.MEASURE),
-    LayerType("ContrastiveLoss", role=Role.MEASURE, predictions=2),
-    LayerType("HDF5Output", role=Role.MEASURE, predictions=_EVERYTHING),
-    LayerType("MultiBoxLoss", role=Role.MEASURE, predictions=3),
-    LayerType("Python BBoxTransformLayer", role=Role.MEASURE, predictions=0, is_code=True),
-    LayerType("Python ClusterGroundtruth", role=Role.MEASURE, predictions=0, is_code=True),
+    LayerType("Accuracy", role=Role.MEASURE, predictions=1),
+    LayerType("HingeLoss", role=Role.MEASURE, predictions=1),
+    LayerType("InfogainLoss", role=Role.MEASURE, predictions=1, answer="Softmax", shows_answer=True),
+    LayerType("MultinomialLogisticLoss", role=Role.MEASURE, predictions=1),
+    LayerType("Python BBoxTransformLayer", makes_labels=True, is_code=True),
+    LayerType("Python ClusterGroundtruth", makes_labels=True, is_code=True),
     LayerType("Python IOULayer", role=Role.MEASURE, is_code=True),
-    LayerType("Python ScoreDetections", role=Role.MEASURE, predictions=2, is_code=True),
+    LayerType("Python ScoreDetections", role=Role.MEASURE, is_code=True),
     LayerType("Python mAP", role=Role.MEASURE, is_code=True),
-    LayerType("SigmoidCrossEntropyLoss", role=Role.MEASURE, answer="Sigmoid"),
-    LayerType("SoftmaxWithLoss", ("softmax_param",), role=Role.MEASURE, answer="Softmax", shows_answer=True),
+    LayerType("SigmoidCrossEntropyLoss", role=Role.MEASURE, predictions=1, answer="Sigmoid"),
+    LayerType(
+        "SoftmaxWithLoss",
+        ("softmax_param",),
+        role=Role.MEASURE,
+        predictions=1,
+        answer="Softmax",
+        shows_answer=True,
+    ),
 )
 
 LAYER_TYPES = {row.name: row for row in _ROWS}
 _MEASURES = ("Loss", "Accuracy", "Eval", "HDF5Output", "MarginInnerProduct", "WarpCTC")
 """Words in the names of measures, including those of forks."""
+_TARGETS = "Target"
+"""The word in the names of layers that make labels, as AnchorTarget."""
+_CHOSEN = "ProposalTarget"
+"""The word in the names of layers that choose regions by labels, and make the labels of the regions."""
 
 
 @cache
@@ -262,5 +297,9 @@ def layer_type(name: str) -> LayerType:
     row = LAYER_TYPES.get(name)
     if row is not None:
         return row
-    role = Role.MEASURE if any(word in name for word in _MEASURES) else Role.COMPUTES
-    return LayerType(name, role=role, is_code=name.startswith("Python "))
+    is_measure, is_code = any(word in name for word in _MEASURES), name.startswith("Python ")
+    if is_measure:
+        return LayerType(name, role=Role.MEASURE, is_code=is_code)
+    if _TARGETS in name:
+        return LayerType(name, makes_labels=True, passes_on=int(_CHOSEN in name), is_code=is_code)
+    return LayerType(name, is_code=is_code)

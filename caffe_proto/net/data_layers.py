@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from prototrt.caffe_proto.layer_types import Role, layer_type
@@ -19,7 +20,8 @@ _HEIGHT = (*_CROP, "crop_height", "crop_h", "resize_param.height", "new_height",
 _WIDTH = (*_CROP, "crop_width", "crop_w", "resize_param.width", "new_width", "resize_width", "width")
 _LABELS = ("label_dim",)
 _SHAPES = ("dim", "shape.dim", "input_shape.dim")
-_PERHAPS_LABELS = ("label", "gt")
+_PERHAPS_LABELS = re.compile("label|(?<![a-z])gt|gt(?![a-z])")
+""""gt" is short for ground truth, except inside of a word, as in length."""
 _FILLED_ALIKE = ("constant", "bilinear")
 """Fillers that do not draw random numbers."""
 
@@ -49,16 +51,16 @@ def _is_drawn(layer: Message) -> bool:
 
 
 def label_tops(entry: LayerEntry) -> list[str]:
-    """The tops that hold labels. For types unknown to Caffe, the names of the tops decide."""
-    facts = layer_type(entry.message.type)
-    if facts.role is Role.DATA:
-        return [] if facts.labels_from is None else list(entry.message.top[facts.labels_from :])
-    return [top for top in entry.message.top[1:] if is_label_by_name(top)]
+    """The tops that hold labels. Where the type does not say which, the names of the tops decide."""
+    facts, tops = layer_type(entry.message.type), entry.message.top
+    if facts.role is Role.DATA and facts.labels_from is not None:
+        return list(tops[facts.labels_from : facts.labels_until])
+    return [top for top in tops[facts.labels_from :] if is_label_by_name(top)]
 
 
 def is_label_by_name(blob: str) -> bool:
     """Whether a blob is called as labels usually are."""
-    return any(word in blob.lower() for word in _PERHAPS_LABELS)
+    return _PERHAPS_LABELS.search(blob.lower()) is not None
 
 
 def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) -> PartialShape | None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, shape_from_fields
-from prototrt.caffe_proto.net.training_roles import Roles, Wiring, facts_of, is_measure, roles_of, weight_of
+from prototrt.caffe_proto.net.training_roles import Roles, roles_of, weight_of
 from prototrt.caffe_proto.net.untangle import untangle
+from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_measure
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
@@ -32,7 +33,7 @@ class Deployed:
 
 def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
     """The deploy net in a net. Raises ``NetError`` if no layer is left."""
-    if not any(is_source(entry) or is_measure(entry) or facts_of(entry).passes_on for entry in entries):
+    if not any(_serves_training(entry) for entry in entries):
         return Deployed(entries)
     cut = _Cut(roles_of(Wiring(entries, untangle(entries, file))))
     parts = [(entry, cut.replacement(index)) for index, entry in enumerate(entries)]
@@ -44,6 +45,12 @@ def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
     return Deployed(
         layers, warnings, {blob: shape for _, part in parts for blob, shape in part.shapes.items()}
     )
+
+
+def _serves_training(entry: LayerEntry) -> bool:
+    facts = facts_of(entry)
+    may_measure = facts.labels_at is not None and len(entry.message.bottom) > 1
+    return is_source(entry) or is_measure(entry) or may_measure or facts.makes_labels or facts.passes_on > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +109,26 @@ class _Cut:
             return self._inputs(index)
         if self.roles.measures(index):
             return self._answer(index)
-        if self.roles.passed(index):
+        if self.roles.origins.passed(index):
             return self._passed_on(index)
         # A Silence hides a blob that would otherwise be an output.
         is_silent = not names.tops[index] and self._made.issuperset(names.bottoms[index])
         if is_silent or self._is_kept(index):
-            return _Replacement([entry])
+            return self._kept(index)
         return _Replacement(changes=["dropped: the deployed net does not need it"])
+
+    def _kept(self, index: int) -> _Replacement:
+        """The layer; of a decoder that also measures, what decodes."""
+        entry, count = self.roles.wiring.entries[index], len(self.roles.bottoms(index))
+        if count == len(entry.message.bottom):
+            return _Replacement([entry])
+        layer, labels = message_class("LayerParameter")(), entry.message.bottom[count:]
+        layer.CopyFrom(entry.message)
+        del layer.bottom[count:]
+        measures = [layer.top.pop()] if len(layer.top) > 1 else []
+        dropped = " and ".join(f'"{blob}"' for blob in (*labels, *measures))
+        change = f"dropped its {dropped}: it only decodes when the net is deployed"
+        return _Replacement([replace(entry, message=layer)], [change])
 
     def _inputs(self, index: int) -> _Replacement:
         """An Input for each top of a data layer that the deploy net needs."""
@@ -145,14 +165,14 @@ class _Cut:
 
     def _passed_on(self, index: int) -> _Replacement:
         """The bottoms of a layer that only serves training, under the names of its tops."""
-        entry, count = self.roles.wiring.entries[index], self.roles.passed(index)
+        entry, count = self.roles.wiring.entries[index], self.roles.origins.passed(index)
         tops, layers = self.roles.wiring.names.tops[index], []
         for bottom, top, value in zip(entry.message.bottom[:count], entry.message.top, tops, strict=False):
             if value in self.roles.needed and bottom != top:
                 name = self._free_name(top, entry)
                 layer = message_class("LayerParameter")(name=name, type="Split", bottom=[bottom], top=[top])
                 layers.append(LayerEntry(layer, entry.line))
-        if index in self.roles.changing:
+        if index in self.roles.origins.changing:
             return _Replacement(layers, ["dropped: it reads labels, which are known only in training"])
         return _Replacement(layers, ["dropped: it changes data while a net is trained"])
 
@@ -162,18 +182,33 @@ class _Cut:
         if index in self.roles.helped:
             return _Replacement(changes=[self._why_auxiliary(index)])
         kind = facts_of(entry).answer
-        if kind is None or not predictions or (predictions[0], kind) in self._readers:
-            # It is a metric, or the net shows the answer already.
+        if kind is None or not predictions or self._is_shown(kind, predictions[0], entry):
             return _Replacement(changes=["dropped: it only computes a metric"])
-        position = self.roles.wiring.names.bottoms[index].index(predictions[0])
-        layer = message_class("LayerParameter")(type=kind, bottom=[entry.message.bottom[position]])
+        layer = message_class("LayerParameter")(type=kind, bottom=[self._blob(predictions[0])])
         layer.top.append(entry.message.top[1] if len(entry.message.top) > 1 else self._free_blob(entry))
         layer.name = self._free_name(layer.top[0], entry)
         if entry.message.HasField("softmax_param"):
             layer.softmax_param.CopyFrom(entry.message.softmax_param)
+        if entry.message.infogain_loss_param.HasField("axis"):
+            layer.softmax_param.axis = entry.message.infogain_loss_param.axis
         return _Replacement(
             [LayerEntry(layer, entry.line)], [f'became a {kind}, which makes "{layer.top[0]}"']
         )
+
+    def _is_shown(self, kind: str, prediction: str, loss: LayerEntry) -> bool:
+        """Whether the net shows the answer already.
+
+        Before Caffe 1.0 an InfogainLoss read probabilities, so a Softmax stands before it.
+        """
+        wiring = self.roles.wiring
+        is_answer = wiring.entries[wiring.makers[prediction]].message.type == kind
+        return (is_answer and loss.message.type == "InfogainLoss") or (prediction, kind) in self._readers
+
+    def _blob(self, value: str) -> str:
+        """The user's name of a value that a layer makes."""
+        wiring = self.roles.wiring
+        maker = wiring.makers[value]
+        return str(wiring.entries[maker].message.top[wiring.names.tops[maker].index(value)])
 
     def _why_auxiliary(self, index: int) -> str:
         entries = self.roles.wiring.entries

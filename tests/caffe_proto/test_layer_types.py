@@ -6,6 +6,7 @@ import pytest
 
 from prototrt.caffe_proto.layer_types import _ROWS, LAYER_TYPES, LayerType, Role, layer_type
 from prototrt.caffe_proto.schema import message_class, parameter_fields
+from prototrt.tests.golden_cases import caffe_cases, fork_cases
 
 FIELDS = message_class("LayerParameter").DESCRIPTOR.fields_by_name
 
@@ -25,7 +26,8 @@ def test_a_row_says_what_does_not_go_without_saying(row: LayerType) -> None:
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.name)
 def test_facts_of_a_role_stand_in_its_rows_alone(row: LayerType) -> None:
     plain = LayerType(row.name)
-    assert row.role is Role.DATA or row.labels_from == plain.labels_from
+    of_data = row.labels_from, row.labels_until
+    assert row.role is Role.DATA or of_data == (plain.labels_from, plain.labels_until)
     of_measures = row.predictions, row.answer, row.shows_answer
     assert row.role is Role.MEASURE or of_measures == (plain.predictions, plain.answer, plain.shows_answer)
 
@@ -33,6 +35,25 @@ def test_facts_of_a_role_stand_in_its_rows_alone(row: LayerType) -> None:
 @pytest.mark.parametrize("name", [row.name for row in _ROWS if row.role is Role.MEASURE and not row.is_code])
 def test_a_measure_of_a_fork_is_known_by_its_name(name: str) -> None:
     assert layer_type(f"My{name}").role is Role.MEASURE
+
+
+@pytest.mark.parametrize("name", ["AnchorTarget", "Python AnchorTargetLayer", "FrcnnAnchorTarget"])
+def test_a_layer_of_targets_is_known_by_its_name(name: str) -> None:
+    assert (layer_type(name).makes_labels, layer_type(name).passes_on) == (True, 0)
+
+
+def test_what_has_a_matrix_of_weights_learns() -> None:
+    """The goldens have layers of all types with weights. Of three, they are no more than settings."""
+    cases = [case.load() for case in [*caffe_cases(), *fork_cases()]]
+    blobs = [
+        (layer.type, blob.shape) for model in cases for layer in model.layers for blob in layer.blobs or ()
+    ]
+    matrices = {kind for kind, shape in blobs if sum(size > 1 for size in shape) > 1}
+    assert {kind for kind in matrices if not layer_type(kind).learns} == {
+        "DataAugmentation",
+        "Parameter",
+        "Scale",
+    }
 
 
 def test_fields_of_a_type_without_a_row_follow_from_its_name() -> None:
