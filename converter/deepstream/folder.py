@@ -18,8 +18,9 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.converter.conversion import Product
+from prototrt.converter.deepstream.key_file import Groups, text_of
 from prototrt.converter.deepstream.networks import Meaning, VideoNet
-from prototrt.converter.deepstream.old_config import PROPERTY, Groups, OldConfig
+from prototrt.converter.deepstream.old_config import PROPERTY, OldConfig
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions, DeepStreamTarget
 from prototrt.converter.writing.publication import errors_of, finish, publication
 from prototrt.surgery.ir import Graph
@@ -157,8 +158,15 @@ def _transformation(model: Model, blob: str) -> tuple[tuple[float, ...], float]:
 def labels_for(network: VideoNet, lines: Sequence[str]) -> str:
     """The text of the file of labels: one a line, for a classifier all in one line.
 
-    Raises ``OptionsError`` for another number of labels than the net has classes.
+    Raises ``OptionsError`` for another number of labels than the net has classes, and for one with a semicolon.
     """
+    for line in lines:
+        if ";" in line:
+            raise OptionsError(
+                Worded('{} has the label "{}", expected no semicolon', Option("labels"), line),
+                because="Gst-nvinfer takes what follows it for the label of the next class",
+                fix="write a comma instead",
+            )
     if network.has_background and len(lines) + 1 == network.classes:
         lines = ["background", *lines]
     if network.classes is not None and len(lines) != network.classes:
@@ -215,13 +223,7 @@ _COMMENTS = {
 
 def _text(groups: Groups) -> str:
     """A config, with a comment before keys whose numbers say nothing by themselves."""
-    lines = ["# Written by prototrt."]
-    for name, keys in groups.items():
-        lines += ["", f"[{name}]"]
-        for key, value in keys.items():
-            lines += [f"# {_COMMENTS[key]}"] if key in _COMMENTS else []
-            lines.append(f"{key}={value}")
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in ("# Written by prototrt.", *text_of(groups, _COMMENTS)))
 
 
 def _parser(name: str) -> str:

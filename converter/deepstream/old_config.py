@@ -5,19 +5,22 @@ Source: the keys of "Gst-nvinfer" in the guides of DeepStream 4 to 8.
 
 from __future__ import annotations
 
-import configparser
 import os
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.common.wording import Option, Worded
-
-Groups: TypeAlias = dict[str, dict[str, str]]
-"""The values of a config by group and key."""
+from prototrt.converter.deepstream.key_file import (
+    Groups,
+    KeyFileError,
+    escaped,
+    groups_of,
+    list_of,
+    unescaped,
+)
 
 PROPERTY = "property"
 _REPLACED = {
@@ -58,8 +61,8 @@ class OldConfig:
     @property
     def outputs(self) -> list[str]:
         """The blobs that were parsed; none if the file does not say."""
-        names = self.groups.get(PROPERTY, {}).get("output-blob-names", "")
-        return [name.strip() for name in names.split(";") if name.strip()]
+        names = list_of(self.groups.get(PROPERTY, {}).get("output-blob-names", ""))
+        return [name.strip() for name in names if name.strip()]
 
     def carried_over(self, new: Groups, folder: Path) -> tuple[Groups, list[str]]:
         """The new config with what the old one adds to it, and a line for each key that is not just kept.
@@ -85,26 +88,26 @@ class OldConfig:
             return
         name = _REPLACED.get(key, key)
         if name not in fixed_keys:
-            new[name] = os.path.relpath(Path(self.file).parent / value, folder) if key in _FILES else value
+            new[name] = self._path_from(folder, value) if key in _FILES else value
         if name not in new:
             yield f"{key} dropped: the new config knows it from the net or the options"
         elif name != key or new[name] != value:
             yield f"{key} -> {name}={new[name]}"
 
+    def _path_from(self, folder: Path, value: str) -> str:
+        """A path as it is from another folder."""
+        return escaped(os.path.relpath(Path(self.file).parent / unescaped(value), folder))
+
 
 def read_config(file: str) -> OldConfig:
     """An old config. Raises ``OptionsError`` for a file that is none."""
-    parser = configparser.RawConfigParser(
-        delimiters=("=",), comment_prefixes=("#", ";"), strict=False, empty_lines_in_values=False
-    )
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys as they are written
     try:
-        parser.read_string(read_regular(file, "a config of Gst-nvinfer").decode("utf-8"))
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        raise _no_config(file, str(error).splitlines()[0]) from error
-    if not parser.has_section(PROPERTY):
+        groups = groups_of(read_regular(file, "a config of Gst-nvinfer").decode("utf-8"))
+    except (OSError, UnicodeDecodeError, KeyFileError) as error:
+        raise _no_config(file, str(error)) from error
+    if PROPERTY not in groups:
         raise _no_config(file, f"it has no group [{PROPERTY}]")
-    return OldConfig(file, {name: dict(parser[name]) for name in parser.sections()})
+    return OldConfig(file, groups)
 
 
 def _no_config(file: str, reason: str) -> OptionsError:

@@ -13,6 +13,7 @@ from PIL import Image
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.data.data import Call, Data, data_of
 from prototrt.converter.data.images import Preparation
+from prototrt.converter.data.labels import read_labels
 from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
 from prototrt.tests.npz import write_npz
@@ -299,3 +300,8 @@ def test_what_names_no_function(text: str) -> None:
     assert failure(lambda: data_of(None, text, signature())) == (
         f"data_loader is '{text}', expected FILE.py:FUNCTION\n  fix: use data_loader=\"load.py:load_data\""
     )
+
+
+def test_a_label_is_a_line_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_bytes("cat\u2028wild\r\ndog\x0b\x1cx \n\n mouse\r".encode())
+    assert read_labels(str(tmp_path / "words.txt")) == ["cat\u2028wild", "dog\x0b\x1cx", "mouse"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import done
 from prototrt.tests.converter.companions.test_cpp_header import COMPILER
+from prototrt.tests.converter.deepstream.glib import GKeyFile
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.small_nets import failure, inputs_of, loaded, numbers, op
 
@@ -72,9 +72,7 @@ def written(text: str, folder: Path, **options: object) -> prototrt.Model:
 
 
 def config_in(folder: Path) -> Mapping[str, Mapping[str, str]]:
-    parser = configparser.RawConfigParser(delimiters=("=",))
-    parser.read(folder / "config_infer.txt")
-    return {name: dict(parser[name]) for name in parser.sections()}
+    return GKeyFile((folder / "config_infer.txt").read_bytes()).groups()
 
 
 def parsed(folder: Path, outputs: Mapping[str, Array], size: tuple[int, int]) -> list[list[float]]:
@@ -280,6 +278,26 @@ def test_keys_of_an_old_config_go_over(tmp_path: Path) -> None:
     }
 
 
+def test_an_old_config_is_read_as_by_glib(tmp_path: Path) -> None:
+    """Its keys pass the lists wherever they stand, and those of [DEFAULT] are of that group alone."""
+    old = tmp_path / "a b\\c" / "old.txt"
+    old.parent.mkdir()
+    old.write_text(
+        "[DEFAULT]\ncluster-mode=3\n[property]\ninterval=2\n  custom-lib-path=/tmp/other.so\n\tmodel-file=a\n"
+        "labelfile-path=my\\swords.txt\n; x=1\noutput-blob-names=coverage;bboxes\r\n"
+    )
+    model = loaded(tmp_path, GRIDS, blobs(GRIDS))
+    options = DeepStreamOptions(name="net", old_config=str(old))
+    prototrt.deepstream(model, tmp_path / "out", options=options)
+    glib = GKeyFile((tmp_path / "out" / "config_infer.txt").read_bytes())
+    groups = glib.groups()
+    assert groups["DEFAULT"] == {"cluster-mode": "3"}
+    assert groups["property"]["custom-lib-path"] == "libnvdsinfer_net.so"
+    assert groups["property"]["interval"] == "2"
+    assert groups["property"]["cluster-mode"] == "0"
+    assert glib.string("property", "labelfile-path") == "../a b\\c/my words.txt"
+
+
 def test_the_command_says_what_is_left_to_do(folder: Path) -> None:
     Path("old.txt").write_text("[property]\nmodel-file=a.caffemodel\ninterval=2\n")
     Path("words.txt").write_text("cat\ndog\nrat\n")
@@ -335,6 +353,13 @@ REFUSALS = {
         "labels has 1 label\n  because the net has 5 classes\n"
         "  fix: give a file with one line for each class",
     ),
+    "a label of two": (
+        MASKS,
+        {"labels": "two.txt"},
+        'labels has the label "cat; wild", expected no semicolon\n'
+        "  because Gst-nvinfer takes what follows it for the label of the next class\n"
+        "  fix: write a comma instead",
+    ),
     "mean": (
         MASKS,
         {"mean": (1.0, 2.0)},
@@ -344,7 +369,7 @@ REFUSALS = {
     "old config": (
         MASKS,
         {"old_config": "words.txt"},
-        'old_config "words.txt" is not a config of Gst-nvinfer: File contains no section headers.\n'
+        'old_config "words.txt" is not a config of Gst-nvinfer: line 1 is no group, key or comment\n'
         "  fix: give the file that config-file names in the [primary-gie] of your pipeline",
     ),
 }
@@ -354,6 +379,7 @@ REFUSALS = {
 def test_refusals(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("words.txt").write_text("cat\n")
+    Path("two.txt").write_text("cat; wild\ndog\n")
     text, options, message = REFUSALS[case]
     model = loaded(tmp_path, text, None, random_weights=1)
     options_of = DeepStreamOptions(**options)  # type: ignore[arg-type]
