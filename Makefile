@@ -47,7 +47,7 @@ test-lowest: build/uv/bin/uv .dev/prototrt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 10) and "give PYTHON, a Python 3.10")'
 	$(PYTHON) -m venv build/lowest
 	build/uv/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
-		--editable '.[dev,batch,bf16,dask,gpu,hdf5,html,onnx,samples,signing]'
+		--editable '.[dev,batch,bf16,dask,gpu,hdf5,html,onnx,samples]'
 	build/lowest/bin/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 build/uv/bin/uv:
@@ -65,7 +65,7 @@ TRITON := build/triton
 
 test-triton:
 	$(PYTHON) -m venv $(TRITON)
-	$(TRITON)/bin/pip install --quiet --editable '.[triton,signing]'
+	$(TRITON)/bin/pip install --quiet --editable '.[triton]'
 	$(TRITON)/bin/python -m pytest tests/converter/triton
 
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.

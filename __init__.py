@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         HardwareCompatibility,
         ProfilingVerbosity,
     )
-    from prototrt.converter.companions.signing import Trust
     from prototrt.converter.onnx.export import export_onnx
     from prototrt.converter.options import (
         BackendName,
@@ -155,7 +154,6 @@ __all__ = [
     "TileForm",
     "TileLowering",
     "TritonOptions",
-    "Trust",
     "UnreadableFileError",
     "UnsupportedLayerError",
     "VaryingSize",
@@ -284,7 +282,6 @@ _HOMES = {
     "DeviceName": "prototrt.converter.runtime.device",
     "Session": "prototrt.converter.sessions.session",
     "Sessions": "prototrt.converter.sessions.sessions",
-    "Trust": "prototrt.converter.companions.signing",
     **dict.fromkeys(
         (
             "Reader",

@@ -18,6 +18,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, si
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import chosen_options, refuse_for
+from prototrt.converter.companions.manifest import content_of, digest_of
 from prototrt.converter.machines.targets import TARGETS, Target
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
@@ -28,7 +29,6 @@ from prototrt.converter.options import (
     ExportOptions,
     Progress,
     Way,
-    refuse_label_alone,
 )
 from prototrt.converter.writing.files import refuse_overwriting, why_misnamed, why_unwritable
 from prototrt.converter.writing.publication import is_device
@@ -110,9 +110,6 @@ class Product:
                 Worded("{} computes the network in NumPy, which cannot run a plugin", Option("verify")),
                 fix=Worded("verify with {}, which differs only in the plugin", Option("tile", "native")),
             )
-        if suffix and self.converting.sign:
-            raise OptionsError(Worded("{} is for engines, but FILE ends in {}", Option("sign"), suffix))
-        refuse_label_alone(self.converting.sign, self.converting.sign_label)
         asked = {"onnx_lstm": self.exporting.onnx_lstm, "opset": self.exporting.opset is not None}
         for name in (name for name, is_asked in asked.items() if is_asked and suffix != ".onnx"):
             raise OptionsError(Worded("{} is for ONNX models, but FILE does not end in .onnx", Option(name)))
@@ -197,18 +194,14 @@ class Product:
             if self.converting.verify:
                 notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
             return write_onnx(graph, self.file, self._exporting, notes, header)
-        from prototrt.converter.companions.signing import Signer
         from prototrt.converter.tensorrt.builder import build_file
 
-        signer = (
-            None if self.converting.sign is None else Signer(self.converting.sign, self.converting.sign_label)
-        )
         notes = self._checked(graph, "network", truth) if self.converting.verify else {}
         backend = self.building.backend
         if self.target is not None and self.target.backend is not None:
             backend = self.target.backend
         building = replace(self.building, progress=progress, backend=backend)
-        return build_file(graph, self.file, building, notes, signer, header)
+        return build_file(graph, self.file, building, notes, header)
 
     @property
     def _exporting(self) -> ExportOptions:
@@ -260,6 +253,11 @@ class Converted:
     def warnings(self) -> tuple[str, ...]:
         """What a user should know of the net, and of its verification."""
         return (*self.graph.warnings, *self.doubts)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the manifest, which ``Session(file, trust=digest)`` demands."""
+        return digest_of(content_of(self.manifest))
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -195,18 +195,7 @@ class ConvertOptions(Options):
         synonyms=MACHINES,
     )
     verify: bool = option("Check the result on random inputs before writing it.", False)
-    sign: str | None = option("Sign the engine's manifest with this Ed25519 key (PEM or OpenSSH).")
-    sign_label: str | None = option("What the engine is signed as; by default, the name of the net.")
     emit_header: str | None = option("Also write a C++ header with inputs, outputs and recurrent pairs.")
-
-
-def refuse_label_alone(sign: str | None, label: str | None) -> None:
-    """Raise ``OptionsError`` for a label of a signature that is not asked for."""
-    if label is not None and sign is None:
-        raise OptionsError(
-            Worded("{} is for signed engines", Option("sign_label", label)),
-            fix=Worded("give {}, too, or leave it out", Option("sign", "PRIVATE_KEY")),
-        )
 
 
 NO_SUFFIX = ""
@@ -359,13 +348,6 @@ class TritonOptions(Options):
         "What computes the model; python is prototrt in Triton's Python backend.",
     )
     labels: str | None = option("A text file with a class in each line, for the output with as many classes.")
-    sign: str | None = same_as(ConvertOptions, "sign")
-    sign_label: str | None = same_as(ConvertOptions, "sign_label")
-    trust_key: str | None = option(
-        "Demand, in platform python, a plan signed with a key in this file of the server."
-    )
-    trust_label: str | None = option("Demand a plan that is signed as this one.")
-    trust_not_before: str | None = option("Demand a plan that was signed on this date, or later.")
 
 
 DeepStreamTarget: TypeAlias = Literal["datacenter", "jetson", "jetpack4", "jetpack5", "jetpack6"]

@@ -144,12 +144,10 @@ def triton(
     listener: GraphListener = lambda graph: graph,
 ) -> WrittenModel:
     """Rewrite a net for a server, and write it into a model repository."""
-    from prototrt.converter.triton.demands import refuse_bad_demands
     from prototrt.converter.triton.repository import name_of_model, refuse_useless_backend, write_repository
     from prototrt.converter.triton.served import serve
 
     refuse_useless_backend(options.platform, building.backend)
-    refuse_bad_demands(options, building.backend)
     name = name_of_model(options.name, model.name, model.file)
     served = serve(model, rewriting, options)
     served = replace(served, graph=listener(served.graph))

@@ -6,12 +6,10 @@ What cannot be read raises ``ValueError`` with what to write instead.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
 
 _STATE_FILE = "const:"
 _MOST_DIGITS = 18
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
-"""The form of a time in UTC, for ``strftime``."""
+ANY_TRUST = "any"
 
 
 def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
@@ -127,21 +125,9 @@ def profile_from_text(text: str) -> dict[str, tuple[int, ...]]:
     }
 
 
-def moment_from_text(text: str) -> datetime:
-    """``2026-01-31``, or ``2026-01-31T12:00:00Z``; in UTC unless it states a zone."""
-    try:
-        # Python 3.10 does not read the Z of UTC.
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f'"{text}" is not a date: write it as in 2026-01-31 or 2026-01-31T12:00:00Z'
-        ) from None
-
-
-def moment_text(text: str) -> str:
-    """The same moment, in the form of a manifest."""
-    return moment_from_text(text).strftime(MOMENT)
+def trust_from_text(text: str) -> bool | str:
+    """``sha256:4f0c...``, the digest of a manifest; or ``any``, for plans without one."""
+    return True if text == ANY_TRUST else text
 
 
 def words_from_text(text: str) -> tuple[str, ...]:

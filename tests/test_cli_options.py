@@ -45,7 +45,6 @@ def test_help_shows_every_option_once_under_its_heading() -> None:
         "Precision and scales",
         "The net",
         "TensorRT's builder",
-        "Trust",
         "Printing and help",
     ]
     assert text.partition("\nOptions:\n")[2].startswith("  -o FILE ")  # the only required one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -36,7 +37,7 @@ MANIFEST = manifest_with(
         {"output": "h_T", "input": "h_0", "exposed": False},
     ],
     format=1,
-    plan={"bytes": 4, "sha256": "ab" * 32},
+    plan={"bytes": 4, "sha256": hashlib.sha256(b"plan").hexdigest()},
     tensorrt={"flavour": "rtx", "version": "1.7.1"},
 )
 """Of the engine in tests/fake_cuda/NvInferRuntime.h."""
@@ -88,21 +89,22 @@ def run(program: Path, *arguments: str, fails: str = "") -> tuple[int, list[str]
 CALLS = 7
 
 
+def inputs() -> tuple[Array, Array]:
+    """A second sequence begins in the middle."""
+    x = np.random.default_rng(3).uniform(0, 9, (CALLS, 2, 2)).astype(np.float32)
+    return x, np.array([0, 1, 1, 1, 0, 1, 1], np.float32)
+
+
+FRAMES = b"".join(np.append(x, cont).tobytes() for x, cont in zip(*inputs(), strict=True))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With an engine and frames."""
     monkeypatch.chdir(tmp_path)
     Path("net.plan").write_bytes(b"plan")
-    Path("frames").write_bytes(
-        b"".join(np.append(x, cont).tobytes() for x, cont in zip(*inputs(), strict=True))
-    )
+    Path("frames").write_bytes(FRAMES)
     return tmp_path
-
-
-def inputs() -> tuple[Array, Array]:
-    """A second sequence begins in the middle."""
-    x = np.random.default_rng(3).uniform(0, 9, (CALLS, 2, 2)).astype(np.float32)
-    return x, np.array([0, 1, 1, 1, 0, 1, 1], np.float32)
 
 
 def expected() -> bytes:
@@ -160,7 +162,13 @@ def test_every_call_is_checked(program: Path, fails: str) -> None:
 
 
 WRONG = {
-    ("net.plan", "frames"): "give three files: stream PLAN FRAMES RESULTS",
+    ("net.plan", "frames"): "give three files: stream PLAN FRAMES RESULTS [DIGEST]",
+    (
+        "net.plan",
+        "frames",
+        "results",
+        "sha256:00",
+    ): "this program holds the plan's SHA-256 and reads no manifest: leave the digest out",
     ("net.plan", "no", "results"): "cannot read no",
     (
         "no.plan",
@@ -171,7 +179,8 @@ WRONG = {
         "frames",
         "frames",
         "results",
-    ): "frames has 140 bytes, expected 4: it is not the plan that was described",
+    ): f"frames has the SHA-256 {hashlib.sha256(FRAMES).hexdigest()}, expected {MANIFEST['plan']['sha256']}:"
+    " it is not the plan that was described",
     ("net.plan", "cut", "results"): "the frames end in the middle of cont",
     ("net.plan", "frames", "no/results"): "cannot write no/results",
     ("net.plan", "frames", "/dev/full"): "cannot write /dev/full",
@@ -214,6 +223,61 @@ def test_an_engine_that_trtexec_built(reading_program: Path) -> None:
     Path("net.plan.json").write_text(json.dumps(manifest))
     Path("net.plan").write_bytes(b"of any size")
     assert run(reading_program, "net.plan", "frames", "results") == (0, REPLAYED)
+
+
+def digest(manifest: bytes) -> str:
+    return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+
+
+def refusal(case: str) -> str:
+    """Make the case in the current folder; the message."""
+    own = json.dumps(MANIFEST).encode()
+    Path("net.plan.json").write_bytes(own)
+    if case == "another manifest":
+        other = own.replace(b"rtx", b"xtr")
+        Path("net.plan.json").write_bytes(other)
+        return f"net.plan.json has the digest {digest(other)}, expected {digest(own)}"
+    if case == "another plan":
+        Path("net.plan").write_bytes(b"PLAN")
+        found, wanted = (hashlib.sha256(plan).hexdigest() for plan in (b"PLAN", b"plan"))
+        return f"net.plan has the SHA-256 {found}, expected {wanted}: it is not the plan that was described"
+    Path("net.plan").unlink()
+    return "cannot read net.plan"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("case", ["another manifest", "another plan", "no plan"])
+def test_a_pinned_conversion(reading_program: Path, case: str) -> None:
+    """Nothing else comes to TensorRT: the fake would say how many runs there were."""
+    pinned = ("net.plan", "frames", "results", digest(json.dumps(MANIFEST).encode()))
+    Path("net.plan.json").write_text(json.dumps(MANIFEST))
+    assert run(reading_program, *pinned) == (0, REPLAYED)
+    message = refusal(case)
+    assert run(reading_program, *pinned) == (1, [f"error: {message}"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_a_pinned_manifest_that_lists_no_plan(reading_program: Path) -> None:
+    manifest = json.dumps({key: value for key, value in MANIFEST.items() if key != "plan"}).encode()
+    Path("net.plan.json").write_bytes(manifest)
+    assert run(reading_program, "net.plan", "frames", "results", digest(manifest)) == (
+        1,
+        ["error: net.plan.json is about an ONNX model, and lists no plan"],
+    )
+
+
+def test_sha256(tmp_path: Path) -> None:
+    """As Python computes it, on both sides of each block's end."""
+    (tmp_path / "main.cpp").write_text(
+        '#include "sha256.h"\n#include <cstdio>\nint main() { for (std::size_t n = 0; n < 200; ++n)'
+        " std::puts(sha256(std::vector<char>(n, static_cast<char>(n))).c_str()); }\n"
+    )
+    command = [compiler_with(), "-std=c++17", *WARNINGS, f"-I{SAMPLE}", "main.cpp", "-o", "main"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    found = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout.split()
+    assert found == [hashlib.sha256(bytes([number]) * number).hexdigest() for number in range(200)]
 
 
 MANIFESTS = {

@@ -61,7 +61,6 @@ def test_convert_takes_all_options_of_the_command() -> None:
     ("options", "message"),
     [
         ({}, "convert() missing a required argument: 'file'"),
-        ({"file": "net.onnx", "sign": "key"}, "sign is for engines, but FILE ends in .onnx"),
         (
             {"file": "net.onnx", "precison": "fp16"},
             "got an unexpected keyword argument 'precison'. Did you mean",

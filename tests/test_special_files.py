@@ -42,8 +42,6 @@ EXPECTED = {
     "expect": "an npz file",
     "scales": "a file of scales",
     "calibration_cache": "a calibration cache, or a table",
-    "sign": "a private key",
-    "trust_key": "public keys",
     "models": "a list of models",
     "nets": "a prototxt",
     "labels": "a file of labels",
@@ -75,15 +73,6 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
         return [command, file, *OUTPUT.get(command, [])]
     if command == "selftest":
         return [command, "--show", file]
-    if parameter == "trust_key":
-        return [
-            command,
-            "net.plan",
-            "--trust-key",
-            file,
-            *(["--inputs", NPZ] if command == "run" else []),
-            *OUTPUT.get(command, []),
-        ]
     given = [file if parameter == "model" else NETS.get(command, DEPLOY)]
     if command != "deploy":
         given.append(file if parameter == "weights" else WEIGHTS)
@@ -91,8 +80,6 @@ def arguments(command: str, parameter: str, file: str) -> list[str]:
         given += ["--stage", "rewritten"]
     if parameter in QUANTIZED and command != "calibrate":
         given += ["--precision", "int8"]
-    if parameter == "sign" and command == "triton":
-        given += ["--platform", "python", "--backend", "rtx"]
     if command == "new-rule":
         given.insert(1, "prob")
     if parameter == "state":

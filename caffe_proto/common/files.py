@@ -36,8 +36,6 @@ LARGEST_CACHE = 1_000_000_000
 """Bytes of a cache of TensorRT: of timings, or of kernels."""
 LARGEST_IMAGE = 300_000_000
 """Bytes of an image: 64 million pixels of four bytes, and room for what else its file holds."""
-LARGEST_KEYS = 1_000_000
-"""Bytes of a file of keys."""
 
 
 @contextmanager

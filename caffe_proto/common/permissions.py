@@ -18,11 +18,6 @@ def who_may_change(stream: BinaryIO) -> str | None:
     return "its group" if mode & stat.S_IWGRP else None
 
 
-def everyone_may_read(stream: BinaryIO) -> bool:
-    """Whether every user may. The group of a file does not count: a service gets its files through one."""
-    return bool(_mode(stream) & stat.S_IROTH)
-
-
 def foreign_owner(stream: BinaryIO) -> int | None:
     """The number of the file's owner, unless that is this user or root."""
     if os.name != "posix":

@@ -94,7 +94,7 @@ class Cache:
             "files": hashes,
             # The manifest holds the names of the files.
             "names": [os.path.basename(path) for path in (entry.prototxt, entry.weights) if path],
-            "suffix": os.path.basename(entry.target) if entry.is_module else Path(entry.target).suffix,
+            "target": os.path.basename(entry.target),
             # A header has its own name in it.
             "outputs": {name: os.path.basename(file) for name, file in entry.outputs.items()},
             "options": {

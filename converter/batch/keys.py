@@ -76,7 +76,6 @@ FILES = (
     "settings",
     "scales",
     "calibration_cache",
-    "sign",
     "timing_cache_file",
 )
 """Options that name files to read: relative to the YAML file, as prototxt and weights are."""

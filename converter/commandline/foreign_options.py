@@ -1,4 +1,4 @@
-"""Options as trtexec and Polygraphy spell them, for users who know these: what prototrt calls the same."""
+"""Options as trtexec, Polygraphy or old versions spell them, for their users: what prototrt calls the same."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ _MEANINGS = {
     "exportprofile": _BY_COMMAND.format("bench --profile --json"),
     "skipinference": "to leave it out: converting runs nothing",
     "buildonly": "to leave it out: converting runs nothing",
+    **dict.fromkeys(("sign", "signlabel"), "`ssh-keygen -Y sign` for the manifest, as docs/signing.md shows"),
+    **dict.fromkeys(("trustkey", "trustlabel", "trustnotbefore"), _BY_COMMAND.format("run --trust DIGEST")),
 }
 """By the spelling of others without dashes and capitals. Options of ours with the same letters need no row."""
 

@@ -21,7 +21,7 @@ from prototrt.converter.commandline.failures import failure_of
 from prototrt.converter.commandline.foreign_options import explained
 from prototrt.converter.commandline.one_thread import import_numpy_in_one_thread
 from prototrt.converter.commandline.options.common import Verbosity, refuse_files_read_and_written, verbosity
-from prototrt.converter.commandline.options.parameter_types import with_state_in_one_word
+from prototrt.converter.commandline.options.parameter_types import with_one_word_each
 from prototrt.converter.commandline.options.sections import write_sections
 from prototrt.converter.commandline.printing import PRINTED, show, show_lines, waiting
 from prototrt.converter.commandline.stopping import Stopped, was_interrupted
@@ -85,7 +85,7 @@ class Guarded(_Program):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, with_state_in_one_word(args))
+            return super().parse_args(ctx, with_one_word_each(args))
         except click.NoSuchOption as error:
             raise explained(error) from error
 

@@ -67,9 +67,8 @@ class Conversion:
             yield f"backend  auto chose {flavour}; {_ELSEWHERE[flavour]}"
         if header is not None:
             yield f"{header}: namespace {namespace_of(header)}"  # which is what a program needs
-        tensorrt = f" (TensorRT: {manifest['plan']['build_seconds']:.1f} s)" if "plan" in manifest else ""
         warnings = f", {counted(len(made.warnings), 'warning')} (above)" if made.warnings else ""
-        yield f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{tensorrt}{warnings}"
+        yield f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{warnings}"
         if target is not None:  # else nobody said what the machine is
             yield from next_steps(product.file, manifest, target)
 
@@ -100,6 +99,7 @@ class Conversion:
             "caffe_layers": len(made.model.layers),
             "nodes": made.manifest["nodes"],
             "runs_on": where_it_runs(made.manifest, product.target),
+            "digest": made.digest,
             "manifest": dict(made.manifest),
         }
 

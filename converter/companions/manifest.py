@@ -10,20 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.common.files import changed, identity_of
+from prototrt.caffe_proto.common.files import changed, identity_of, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.companions.cpp_header import write_header
-from prototrt.converter.companions.script import write_script
+from prototrt.converter.companions.script import script_of, write_script
 from prototrt.converter.signatures.indices import IndexRange, index_ranges
 from prototrt.converter.writing.files import json_text
 from prototrt.converter.writing.ownership import Unnamed
-from prototrt.converter.writing.publication import Publication
+from prototrt.converter.writing.publication import Publication, errors_of
+from prototrt.converter.writing.side_files import torch_weights
 from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
 from prototrt.surgery.ops import Plugin, Scan, While
 from prototrt.surgery.passes.precision import precision_of
 
 MANIFEST_FORMAT = 1
+DIGEST = "sha256:"
+PRODUCT, WEIGHTS = "product", "weights"
+"""The roles of the files that are read to run a model; those of the others are for people and compilers."""
 WRITE_AGAIN = Worded("write the manifest again with {}", Command("convert"))
 """What to do about a manifest that cannot be used."""
 
@@ -49,8 +53,8 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
         ],
         "has_loops": any(isinstance(node.op, (Scan, While)) for node in graph.nodes),
         **({"user_plugins": plugins} if plugins else {}),
-        "left_out": [_left_out(layer) for layer in graph.left_out],
-        "warnings": list(graph.warnings),
+        "left_out": [_left_out(layer, graph) for layer in graph.left_out],
+        "warnings": [_without_folders(warning, graph) for warning in graph.warnings],
     }
 
 
@@ -74,17 +78,48 @@ def describe(
     path: str | os.PathLike[str],
     manifest: Mapping[str, Any],
     header: str | os.PathLike[str] | None = None,
-) -> None:
+) -> dict[str, Any]:
     """Write what a caller of the file at ``path`` must know: beside it, and as a header of C++ if that has a name.
 
-    A model that trtexec makes an engine of gets a script that does so.
+    A model that trtexec makes an engine of gets a script that does so. Returns the manifest, which lists the files
+    that were created until now.
     """
-    with files.create(manifest_of(path)) as stream:
-        stream.write(json_text(manifest).encode())
     if "trtexec" in manifest:
         write_script(files, path, manifest)
     if header is not None:
         write_header(files, header, manifest)
+    roles = {
+        os.fspath(path): PRODUCT,
+        f"{os.fspath(path)}.data": WEIGHTS,
+        torch_weights(os.fspath(path)): WEIGHTS,
+    }
+    roles |= {script_of(path): "script"} | ({} if header is None else {os.fspath(header): "header"})
+    whole = {**manifest, "files": dict(_listed(files, roles, manifest))}
+    with files.create(manifest_of(path)) as stream:
+        stream.write(content_of(whole))
+    return whole
+
+
+def content_of(manifest: Mapping[str, Any]) -> bytes:
+    """The bytes of its file."""
+    return json_text(manifest).encode()
+
+
+def digest_of(content: bytes) -> str:
+    """What names a manifest, and with it all files of its conversion."""
+    return f"{DIGEST}{hashlib.sha256(content).hexdigest()}"
+
+
+def _listed(
+    files: Publication, roles: Mapping[str, str], manifest: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """By role, the name, the size and the SHA-256 of each file. A plan was hashed while it was written."""
+    for name, place in files.made.items():
+        role = roles.get(name, "layers")
+        with errors_of(name), place.open("rb") as stream:
+            is_known = role == PRODUCT and "plan" in manifest
+            sha256 = manifest["plan"]["sha256"] if is_known else sha256_of_stream(stream)
+        yield role, {"file": Path(name).name, "bytes": place.stat().st_size, "sha256": sha256}
 
 
 def provenance(graph: Graph) -> dict[str, Any]:
@@ -104,9 +139,16 @@ def refuse_changed(graph: Graph) -> None:
             raise changed(source.file)
 
 
-def _left_out(layer: LeftOut) -> dict[str, Any]:
-    origin = layer.origin
-    return {"layer": origin.layer, "type": origin.type, "line": origin.line, "warning": layer.warning}
+def _left_out(layer: LeftOut, graph: Graph) -> dict[str, Any]:
+    origin, warning = layer.origin, _without_folders(layer.warning, graph)
+    return {"layer": origin.layer, "type": origin.type, "line": origin.line, "warning": warning}
+
+
+def _without_folders(warning: str, graph: Graph) -> str:
+    """The same wherever the sources lie: equal conversions have equal manifests."""
+    for source in graph.sources:
+        warning = warning.replace(source.file, Path(source.file).name)
+    return warning
 
 
 def _binding(value: Value, graph: Graph) -> dict[str, Any]:

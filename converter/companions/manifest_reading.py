@@ -31,8 +31,13 @@ WRONG = (KeyError, TypeError, ValueError, AttributeError)
 
 def read_manifest(path: str) -> Mapping[str, Any]:
     """The facts in the file of a manifest. Raises ``UnreadableFileError``."""
+    return manifest_from(manifest_content(path), path)
+
+
+def manifest_content(path: str) -> bytes:
+    """The bytes of the file. Raises ``UnreadableFileError``."""
     try:
-        manifest = value_from_json(read_regular(path, "a manifest"))
+        return read_regular(path, "a manifest")
     except FileNotFoundError as error:
         raise UnreadableFileError(
             "there is no manifest",
@@ -45,6 +50,12 @@ def read_manifest(path: str) -> Mapping[str, Any]:
             where=path,
             fix=WRITE_AGAIN,
         ) from error
+
+
+def manifest_from(content: bytes, path: str) -> Mapping[str, Any]:
+    """The facts in the bytes of the file at ``path``. Raises ``UnreadableFileError``."""
+    try:
+        manifest = value_from_json(content)
     except ValueError as error:
         raise UnreadableFileError(
             "is not JSON",

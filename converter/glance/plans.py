@@ -6,16 +6,16 @@ Source: plans of TensorRT for RTX 1.7.1.116. A header that differs from them is 
 
 from __future__ import annotations
 
-import json
+import hashlib
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import LARGEST_TEXT
+from prototrt.caffe_proto.common.files import read_regular, value_from_json
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind
 from prototrt.surgery.ir import Range
 from prototrt.surgery.ir.shapes import ranges, sizes
@@ -37,7 +37,7 @@ def plan(file: str, size: int, head: bytes) -> FileFacts:
             f"{file}: there is no manifest beside it, {manifest.name}: its inputs and outputs are not known"
         )
         return FileFacts(file, FileKind.PLAN, size, facts, warnings=[note])
-    details = of_manifest(_read(manifest))
+    details = of_manifest_file(_read(manifest))
     plan_bytes = details.pop("bytes", size)
     warnings = (
         []
@@ -47,9 +47,12 @@ def plan(file: str, size: int, head: bytes) -> FileFacts:
     return FileFacts(file, FileKind.PLAN, size, {**facts, **details}, warnings=warnings)
 
 
-def with_checked_signature(facts: FileFacts) -> FileFacts:
-    """The same, after the signature has been found to be right."""
-    return replace(facts, facts={**facts.facts, "signature": "checked"})
+def with_checked_files(facts: FileFacts, absent: Sequence[str]) -> FileFacts:
+    """The same, after the listed files were found to be right, but for those that are not here."""
+    others = f"; not here: {', '.join(absent)}" if absent else ""
+    return replace(
+        facts, facts={**facts.facts, "checked": f"all files are as the manifest lists them{others}"}
+    )
 
 
 def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
@@ -70,14 +73,21 @@ def _of_header(file: str, size: int, head: bytes) -> dict[str, Fact]:
     return {}
 
 
-def _read(manifest: Path) -> Any:
-    """The content of a manifest; None if it cannot be read, or is too large to be one."""
+def _read(manifest: Path) -> bytes:
+    """The content of a manifest; empty if it cannot be read, or is too large to be one."""
     try:
-        if manifest.stat().st_size > LARGEST_TEXT:
-            return None
-        return json.loads(manifest.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
+        return read_regular(manifest, "a manifest")
+    except (OSError, UnreadableFileError):
+        return b""
+
+
+def of_manifest_file(content: bytes) -> dict[str, Fact]:
+    """The facts that the file of a manifest states, and its digest."""
+    try:
+        facts = of_manifest(value_from_json(content))
+    except ValueError:
+        return {}
+    return {**facts, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}"}
 
 
 def of_manifest(manifest: Any) -> dict[str, Fact]:
@@ -103,10 +113,6 @@ def of_manifest(manifest: Any) -> dict[str, Fact]:
     plan_bytes = _mapping(manifest.get("plan")).get("bytes")
     if isinstance(plan_bytes, int):
         facts["bytes"] = plan_bytes
-    if _mapping(manifest.get("signature")):
-        release = _mapping(manifest.get("release"))
-        facts["signed"] = f'as "{release.get("label")}" at {release.get("date")}' if release else "yes"
-        facts["signature"] = "not checked"
     return facts
 
 

@@ -9,7 +9,7 @@ from prototrt.caffe_proto.common.files import OpenFile, value_from_json
 from prototrt.caffe_proto.recognition import is_net, is_solver, nets_of_solver, text_of
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
-from prototrt.converter.glance.plans import of_manifest
+from prototrt.converter.glance.plans import of_manifest_file
 from prototrt.surgery.scales.scales_file import read_scales
 from prototrt.surgery.scales.tables import read_table
 
@@ -50,7 +50,7 @@ def _json(file: OpenFile, content: str) -> FileFacts | None:
     if not isinstance(value, dict):
         return None
     if "recurrences" in value and "inputs" in value:
-        facts = of_manifest(value)
+        facts = of_manifest_file(file.content[:])
         of = file.name.removesuffix(".json")
         return FileFacts(file.name, FileKind.MANIFEST, file.size, facts, mentions={"of": of})
     if "blobs" in value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from prototrt.converter.companions.manifest import manifest_of
 from prototrt.converter.companions.manifest_reading import (
     WRONG,
     no_manifest_of_ours,
-    read_manifest,
     signature_of_manifest,
 )
+from prototrt.converter.companions.pinning import Trusted, pin_of, trusted_copy, trusted_manifest
 from prototrt.converter.onnx.api import imported
 from prototrt.converter.onnx.export import onnx_from_graph
 from prototrt.converter.onnx.file import write_model
@@ -69,24 +70,26 @@ def _refuse_plugins(graph: Graph) -> None:
 class OnnxFileEvaluator:
     """Runs the file of a model that was exported before. ``signature`` is what its manifest states.
 
-    ``device`` as for ``OnnxEvaluator``. Raises ``UnreadableFileError`` if there is no model, or no manifest beside it
-    that describes it.
+    ``device`` as for ``OnnxEvaluator``. If ``trust`` is a digest, the manifest must have it, and the model and its
+    weights must be as it lists them. Raises ``UnreadableFileError`` if there is no model, or no manifest beside it
+    that describes it, and ``EngineError`` for files that are not those of the digest.
     """
 
-    def __init__(self, file: str | os.PathLike[str], device: str = "cpu") -> None:
-        path, manifest = os.fspath(file), manifest_of(file)
+    def __init__(self, file: str | os.PathLike[str], device: str = "cpu", trust: Trusted = False) -> None:
+        path, manifest, pin = os.fspath(file), manifest_of(file), pin_of(trust)
         if not Path(path).is_file():
             raise UnreadableFileError(
                 "there is no such file",
                 where=path,
                 fix=Worded("give a model written by {}", Command("convert")),
             )
-        facts = read_manifest(manifest)
+        facts = trusted_manifest(path, pin)
         try:
             self.signature = signature_of_manifest(facts)
         except WRONG as error:
             raise no_manifest_of_ours(manifest, error) from error
-        self._model = _OpenModel(Path(path), device)
+        with nullcontext(Path(path)) if pin is None else trusted_copy(path, facts) as model:
+            self._model = _OpenModel(model, device)
         _refuse_others("inputs", {value.name for value in self.signature.inputs}, self._model.inputs, path)
         _refuse_others("outputs", {value.name for value in self.signature.outputs}, self._model.outputs, path)
 

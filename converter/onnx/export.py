@@ -74,7 +74,7 @@ def write_onnx(
                 counts |= _recurrences(model.graph)
             nodes = {"nodes": weights.primitives}
             manifest = {**facts.result(), **nodes, "onnx": counts, **(notes or {})}
-            describe(files, path, manifest, header)
+            manifest = describe(files, path, manifest, header)
     return manifest
 
 

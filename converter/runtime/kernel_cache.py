@@ -29,7 +29,7 @@ class KernelCache:
     """A file with kernels.
 
     Without ``path`` they are kept for the contexts of one engine. The file only saves time: if it cannot be used,
-    the log says why, and the kernels are compiled. Kernels are programs that nobody signed: a file
+    the log says why, and the kernels are compiled. Kernels are programs that no manifest lists: a file
     that ``is_private`` is refused with ``EngineError`` if another user could have written it.
 
     Sessions of one engine run in several threads: ``lock`` is held while TensorRT may compile and while kernels are
@@ -105,6 +105,6 @@ def _refuse_others(stream: BinaryIO, file: str) -> None:
         if who is not None
         else f"this file belongs to user {owner}, expected {_KERNELS}",
         where=file,
-        because="the engine must be signed, and TensorRT would also run these kernels, which nobody signed",
+        because="the engine is pinned, and TensorRT would also run these kernels, which no manifest lists",
         fix=Worded("remove it, and give {} in a folder of your own", Option("runtime_cache", file)),
     )

@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.common.errors import EngineError, OptionsError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, read_regular
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.companions.manifest_reading import (
     WRONG,
     no_manifest_of_ours,
-    read_manifest,
     signature_of_manifest,
 )
-from prototrt.converter.companions.signing import Trusted, TrustedKeys
+from prototrt.converter.companions.pinning import Trusted, pin_of, trusted_manifest
 from prototrt.converter.options import ENGINE_SUFFIXES, BackendName
 from prototrt.converter.signatures.signature import Signature
 
@@ -60,27 +59,20 @@ def load_plan(
 ) -> PlanFile:
     """Read a plan and ``PATH.json``; the plan must have the size and the SHA-256 that the manifest states.
 
-    A plan is a program: one without a manifest is refused unless ``trust``. If ``trust`` names public keys, one of them
-    must have signed the manifest, as a ``Trust`` demands. ``version_of`` gives the version of a TensorRT that is here:
+    A plan is a program: one without a manifest is refused unless ``trust``. If ``trust`` is a digest, the manifest must
+    have it. ``version_of`` gives the version of a TensorRT that is here:
     the plan is not read if another has built it. Raises ``OptionsError``, ``EngineError`` and ``UnreadableFileError``.
     """
     file = os.fspath(path)
-    if trust is not False and not trust:
-        raise OptionsError(
-            Worded("{} is {}, expected True, False, or files of public keys", Option("trust"), repr(trust)),
-            fix=Worded("use {}", Option("trust", False)),
-        )
-    trusted = None if isinstance(trust, bool) else TrustedKeys(trust)
+    pin = pin_of(trust)
     size = _size(file)
     if not Path(f"{file}.json").exists():
         if trust is not True:
-            raise _no_manifest(file, is_signed=trusted is not None)
+            raise _no_manifest(file, is_pinned=pin is not None)
         plan = _read(file, "a plan", _GIVE_PLAN)
         backend: BackendName = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
         return PlanFile(file, plan, backend, None, None, None, hashlib.sha256(plan).hexdigest())
-    manifest = read_manifest(f"{file}.json")
-    if trusted is not None:
-        trusted.refuse_others(manifest, f"{file}.json")
+    manifest = trusted_manifest(file, pin)
     plan_file = _plan_of(file, manifest)
     here = plan_file.version if version_of is None else version_of(plan_file.backend)
     if _release(here) != _release(plan_file.version):
@@ -99,14 +91,14 @@ def _release(version: str | None) -> list[str]:
     return str(version).split(".")[:3]
 
 
-def _no_manifest(file: str, is_signed: bool) -> EngineError:
+def _no_manifest(file: str, is_pinned: bool) -> EngineError:
     fix = "put the manifest beside it"
     return EngineError(
         f'has no manifest: there is no "{Path(file).name}.json" beside it',
         where=file,
         because="a plan is a program, and nothing says where this one comes from",
         fix=fix
-        if is_signed
+        if is_pinned
         else Worded("{}; or, if you trust whoever made it, use {}", fix, Option("trust", True)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from prototrt.converter.companions.signing import Trusted
+from prototrt.converter.companions.pinning import Trusted, pin_of
 from prototrt.converter.runtime.device import Device, find_device
 from prototrt.converter.runtime.engine import Engine
 from prototrt.converter.runtime.kernel_cache import KernelCache, cache_beside
@@ -25,8 +25,8 @@ def engine_of(
 ) -> Engine:
     """The engine itself, or one that is loaded, or built and loaded.
 
-    ``runtime_cache`` is the file of kernels; without it one beside the file of the plan, unless ``trust`` names keys:
-    no key has signed the file beside the plan, and whoever can write there could replace it. ``runtime_cache`` must
+    ``runtime_cache`` is the file of kernels; without it one beside the file of the plan, unless ``trust`` is a digest:
+    no manifest lists the file beside the plan, and whoever can write there could replace it. ``runtime_cache`` must
     then be a file that nobody else can change.
     """
     if isinstance(source, Engine):
@@ -36,11 +36,9 @@ def engine_of(
     if isinstance(source, (str, os.PathLike)):
         file = load_plan(source, trust, lambda backend: find_backend(backend).version)
         place = _device(device)
-        if not isinstance(trust, bool):
+        if pin_of(trust) is not None:
             return _loaded(file, place, KernelCache(runtime_cache, is_private=True))
         return _loaded(file, place, KernelCache(runtime_cache or cache_beside(file.file, file.sha256)))
-    if not isinstance(trust, bool):
-        raise ValueError("trust names keys, but only the file of a plan can be signed")
     place = _device(device)  # nothing is built where nothing can run
     plan = _built(source) if isinstance(source, Graph) else source
     file = plan_with_manifest("the plan", plan.plan, plan.manifest)

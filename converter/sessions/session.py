@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, ov
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.options import narrowed, refuse_other
+from prototrt.converter.companions.pinning import Trusted, pin_of
 from prototrt.converter.options import ON_DEVICES, WAY_NAMES, ExportOptions, Way
 from prototrt.converter.sessions.counted import what_counts
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
@@ -24,7 +25,6 @@ from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
-    from prototrt.converter.companions.signing import Trusted
     from prototrt.converter.runtime.device import Device
     from prototrt.converter.runtime.engine import Engine
     from prototrt.converter.tensorrt.builder import Plan
@@ -111,10 +111,10 @@ def is_onnx_file(source: Runnable) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).lower().endswith(".onnx")
 
 
-def _onnx_file(file: str | os.PathLike[str], device: str) -> EvaluatorRunner:
+def _onnx_file(file: str | os.PathLike[str], device: str, trust: Trusted) -> EvaluatorRunner:
     from prototrt.converter.onnx.evaluator import OnnxFileEvaluator
 
-    evaluator = OnnxFileEvaluator(file, device)
+    evaluator = OnnxFileEvaluator(file, device, trust)
     return EvaluatorRunner(evaluator.signature, evaluator)
 
 
@@ -151,10 +151,11 @@ class Session:
     ``"cuda"`` (``"cuda:1"`` is the second GPU), in float32 without TF32; PyTorch takes all names that it knows. With
     ``"engine"`` it is ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller.
 
-    What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest; ``trust=KEYS``, a file with
-    Ed25519 public keys or several, runs only plans that were signed with one of them, and ``trust=Trust(KEYS,
-    label="digits", not_before="2026-01-31")`` only those with this label, signed since then. ``stream`` is the
-    caller's stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
+    ``trust="sha256:..."``, the digest that ``inspect`` shows, opens the files of that conversion alone: the file of a
+    plan, or of an ONNX model, is refused unless it and its manifest are those.
+
+    What ``"engine"`` alone heeds: ``trust=True`` runs a plan that has no manifest. ``stream`` is the caller's
+    stream: a handle, or an object of torch, cupy, pycuda or cuda-python. ``graphs``
     lets CUDA graphs replay calls, where TensorRT allows it. ``runtime_cache`` is the file in which
     TensorRT for RTX keeps the kernels that it compiles for this GPU; without it there is one
     beside the plan. See docs/running.md.
@@ -179,6 +180,10 @@ class Session:
     ) -> None:
         if isinstance(source, Model) or _is_prototxt(source):
             refuse_other("Session", source, Graph)
+        if pin_of(trust) is not None and not isinstance(source, (str, os.PathLike)):
+            raise ValueError(
+                "trust is a digest, but only a file has a manifest: give the file of the plan or model"
+            )
         own: Way = "reference" if isinstance(source, Graph) else "onnx" if is_onnx_file(source) else ENGINE
         on = own if on is None else narrowed("on", on, WAY_NAMES)
         if on != own and not isinstance(source, Graph):
@@ -195,7 +200,7 @@ class Session:
                 raise ValueError(f"device is {device!r}, but {on!r} computes in NumPy")
             self._runner = EvaluatorRunner(Signature.of_graph(source), WAYS[on](source, exporting, place))
         elif not isinstance(source, Graph) and is_onnx_file(source):
-            self._runner = _onnx_file(source, place)
+            self._runner = _onnx_file(source, place, trust)
         else:
             from prototrt.converter.runtime.runner import EngineRunner
             from prototrt.converter.runtime.sources import engine_of

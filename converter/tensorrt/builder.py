@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,6 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter import black_box
 from prototrt.converter.builder_options import chosen_options, refuse_for, refuse_without_gpu
 from prototrt.converter.companions.manifest import describe, graph_facts, refuse_changed, sha256_of_graph
-from prototrt.converter.companions.signing import Signer
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
 from prototrt.converter.tensorrt.api import Backend, find_backend
 from prototrt.converter.tensorrt.configuration import configure, layer_info, profiles_of, timing_cache_of
@@ -26,10 +26,12 @@ from prototrt.converter.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.tensorrt.network import Network
 from prototrt.converter.views.notebook import notebook_build
 from prototrt.converter.writing.files import HashedStream, atomic_write
-from prototrt.converter.writing.publication import publication
+from prototrt.converter.writing.publication import Publication, publication
 from prototrt.converter.writing.side_files import refuse_foreign
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.pipeline import lowered
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,29 +57,25 @@ class Plan:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What is written beside the plan: see docs/manifest.md."""
+        """What is written beside the plan, but for the list of files: see docs/manifest.md."""
         return _manifest(self.facts, self.plan.nbytes, self.sha256)
 
     def save(
         self,
         path: str | os.PathLike[str],
         *,
-        sign: str | os.PathLike[str] | None = None,
-        sign_label: str | None = None,
         header: str | os.PathLike[str] | None = None,
     ) -> None:
         """Write the plan, and the manifest as ``PATH.json``: both files, or none.
 
-        ``sign`` is a file with an Ed25519 private key, ``sign_label`` what the engine is signed as, by default the
-        name of its net. ``header`` is a file for constants of C++ with the content of the manifest. Raises
-        ``ConversionError`` for what cannot be written or read.
+        ``header`` is a file for constants of C++ with the content of the manifest. Raises ``ConversionError`` for
+        what cannot be written.
         """
         refuse_foreign("path", os.fspath(path))
-        manifest = self.manifest if sign is None else Signer(sign, sign_label).signed(self.manifest)
         with publication(path) as files:
             with files.create(path) as stream:
                 stream.write(self.plan)
-            describe(files, path, manifest, header)
+            describe(files, path, self.manifest, header)
 
 
 def _unpickled(plan: bytes, facts: Mapping[str, Any]) -> Plan:
@@ -107,12 +105,11 @@ def build_file(
     path: str | os.PathLike[str],
     options: BuildOptions,
     notes: Mapping[str, Any] | None = None,
-    signer: Signer | None = None,
     header: str | None = None,
 ) -> dict[str, Any]:
     """``build(...).save(path, header=header)``, in less memory: the plan goes to the file as TensorRT makes it.
 
-    Returns the manifest; ``notes`` are written into it, and ``signer`` signs it.
+    Returns the manifest; ``notes`` are written into it.
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
     See docs/decisions/0005-plans-are-streamed.md.
     """
@@ -121,17 +118,23 @@ def build_file(
             stream = HashedStream(file, threads)
             plan = job.stream(stream.write)
             manifest = _manifest({**job.facts(), **(notes or {})}, stream.bytes, stream.sha256)
-        for companion, content in job.companions(plan).items():
-            with files.create(companion) as written:
-                written.write(content)
-        if signer is not None:
-            manifest = signer.signed(manifest)
-        describe(files, path, manifest, header)
+        companions = job.companions(plan)
+        # The next builds add to a timing cache: the manifest does not list it.
+        cache = {file: companions.pop(file) for file in [*companions] if file == options.timing_cache_file}
+        _write(files, companions)
+        manifest = describe(files, path, manifest, header)
+        _write(files, cache)
         return manifest
 
 
+def _write(files: Publication, contents: Mapping[str, bytes]) -> None:
+    for file, content in contents.items():
+        with files.create(file) as written:
+            written.write(content)
+
+
 def _manifest(facts: Mapping[str, Any], size: int, sha256: str) -> dict[str, Any]:
-    return {**facts, "plan": {"bytes": size, **facts["plan"], "sha256": sha256}}
+    return {**facts, "plan": {"bytes": size, "sha256": sha256}}
 
 
 @dataclass
@@ -144,7 +147,6 @@ class _PlanBuild:
     options: BuildOptions
     graph_facts: Future[dict[str, Any]]
     graph_sha256: Future[str]
-    seconds: float = 0.0
 
     def serialized(self) -> memoryview:
         """Build the plan in memory."""
@@ -198,7 +200,6 @@ class _PlanBuild:
                 },
                 **(_place() if self.network.backend.name == "enterprise" else {}),
             },
-            "plan": {"build_seconds": round(self.seconds, 3)},
             "nodes": self.network.primitives,
             "layers": self.network.definition.num_layers,
             **({"plugins": sorted(self.network.needs)} if self.network.needs else {}),
@@ -218,7 +219,7 @@ class _PlanBuild:
         black_box.note(black_box.TASK, "TensorRT built the engine")
         yield
         black_box.note(black_box.TASK, "the engine was written")
-        self.seconds = time.perf_counter() - started
+        log.info("TensorRT built the engine in %.1f s", time.perf_counter() - started)
 
 
 def _place() -> dict[str, Any]:

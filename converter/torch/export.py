@@ -64,8 +64,7 @@ def export_torch(
             "torch": facts,
             **(notes or {}),
         }
-        describe(files, path, manifest, header)
-    return manifest
+        return describe(files, path, manifest, header)
 
 
 def _refuse_name(path: Path) -> None:

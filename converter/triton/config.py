@@ -5,7 +5,7 @@ Source: ``model_config.proto`` of Triton, and its user guide on sequence batchin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.converter.options import Platform
@@ -36,12 +36,8 @@ def config_of(
     platform: Platform,
     on_gpu: bool,
     labels: Labels | None = None,
-    parameters: Mapping[str, str] | None = None,
 ) -> Message:
-    """The config of a model. ``on_gpu`` is where a model in Python runs; the other platforms find out themselves.
-
-    ``parameters`` are for ``model.py``.
-    """
+    """The config of a model. ``on_gpu`` is where a model in Python runs; the other platforms find out themselves."""
     config: dict[str, Field] = {
         "name": name,
         "backend": platform,
@@ -57,11 +53,6 @@ def config_of(
         config["dynamic_batching"] = {}
     if platform == "python":
         config["instance_group"] = [{"count": 1, "kind": Enum("KIND_GPU" if on_gpu else "KIND_CPU")}]
-    if parameters:
-        config["# The plan must be signed like this."] = ""
-        config["parameters"] = [
-            {"key": key, "value": {"string_value": value}} for key, value in parameters.items()
-        ]
     if not keeps_state:  # Triton's warm-up has no sequence whose state a backend could keep
         config["model_warmup"] = [_warmup(served, size) for size in sorted({1, max(served.batch, 1)})]
     return config

@@ -29,7 +29,6 @@ from prototrt.converter.data.labels import read_labels
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.signatures.feeds import write_results
 from prototrt.converter.triton.config import Labels, config_of, initial_file, outputs_with
-from prototrt.converter.triton.demands import parameters_of
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
@@ -80,9 +79,7 @@ def write_repository(
         version.mkdir(parents=True)
         written = _write_version(version, served, asked, building)
         on_gpu = asked.platform == "python" and "plan" in written.manifest
-        config = config_of(
-            served, model_name, asked.platform, on_gpu, labels and labels[0], parameters_of(asked)
-        )
+        config = config_of(served, model_name, asked.platform, on_gpu, labels and labels[0])
         (root / CONFIG).write_text(_introduction(served) + text_of(config), encoding="ascii")
         if labels is not None:
             (root / LABELS).write_text(labels[1], encoding="utf-8")
@@ -198,7 +195,6 @@ def _write_version(
         product = Product(
             file=str(version / PLAN),
             building=replace(building, backend=backend),
-            converting=ConvertOptions(sign=asked.sign, sign_label=asked.sign_label),
         )
         manifest = product.write(graph)
     if platform == "python":

@@ -78,7 +78,7 @@ class Serving:
         batching = config.get("sequence_batching", {})
         controls = batching.get("control_input", ())
         initial = folder / INITIAL_STATE
-        session = Session(folder / (PLAN if on_gpu else MODEL), trust=trust_of(config, on_gpu))
+        session = Session(folder / (PLAN if on_gpu else MODEL), trust=trust_of(config))
         return cls(
             session,
             controls[0]["name"] if controls else None,

@@ -71,6 +71,8 @@ class Publication:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._on_device = _is_named_device(path)
         self.stages: dict[Path, _Stage] = {}
+        self.made: dict[str, Path] = {}
+        """By the name of each file that was created, where it is until it appears."""
 
     @contextmanager
     def create(self, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -82,8 +84,10 @@ class Publication:
                     yield stream
             else:
                 # Unlike a file of tempfile's, it is readable for whom the umask allows.
-                with self.place(path).open("xb") as stream:
+                place = self.place(path)
+                with place.open("xb") as stream:
                     yield stream
+                self.made[os.fspath(path)] = place
 
     def place(self, path: str | os.PathLike[str]) -> Path:
         """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``.

@@ -1,7 +1,8 @@
 // Runs an engine call by call, as for the frames of a video:
 //
-//     stream PLAN FRAMES RESULTS
+//     stream PLAN FRAMES RESULTS [DIGEST]
 //
+// With DIGEST, as in sha256:4f0c..., only the plan runs whose manifest has this digest: `prototrt inspect PLAN` shows it.
 // FRAMES holds the inputs of one call after another: raw numbers in the order of the manifest, without states.
 // RESULTS gets the outputs in the same form. A size that may vary is the one that the engine was optimized for.
 //
@@ -23,6 +24,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "sha256.h"
 
 #ifdef NET_HEADER  // written by `prototrt convert --emit-header`; NET is its namespace
 #include NET_HEADER
@@ -54,26 +57,36 @@ Memory allocate(cudaError_t function(void**, std::size_t), std::size_t bytes) {
     return Memory(address);
 }
 
+/// The file is read once: the bytes that are hashed are those that are used.
+std::vector<char> content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 /// What the plan itself does not say.
 struct Description {
-    std::size_t plan_bytes;  // 0 if trtexec built the plan, from an ONNX model
+    std::string plan_sha256;  // empty if trtexec built the plan, from an ONNX model
     std::vector<std::string> inputs, outputs;
     std::vector<std::pair<std::string, std::string>> recurrences;  // from an output to an input
 };
 
-Description description_of([[maybe_unused]] const std::string& plan) {
+Description description_of([[maybe_unused]] const std::string& plan, const std::string& digest) {
 #ifdef NET_HEADER
-    Description net{NET::plan_bytes, {}, {}, {}};
+    if (!digest.empty()) fail("this program holds the plan's SHA-256 and reads no manifest: leave the digest out");
+    Description net{NET::plan_sha256, {}, {}, {}};
     for (const auto* each : NET::inputs) net.inputs.emplace_back(each->name);
     for (const auto* each : NET::outputs) net.outputs.emplace_back(each->name);
     for (const auto& each : NET::recurrences)
         if (!each.exposed) net.recurrences.emplace_back(each.output->name, each.input->name);
 #else
-    std::ifstream file(plan + ".json");
-    if (!file) fail("cannot read " + plan + ".json, which prototrt wrote beside the plan");
-    const auto manifest = nlohmann::json::parse(file);
+    const std::vector<char> content = content_of(plan + ".json");
+    if (content.empty()) fail("cannot read " + plan + ".json, which prototrt wrote beside the plan");
+    if (!digest.empty() && digest != "sha256:" + sha256(content))
+        fail(plan + ".json has the digest sha256:" + sha256(content) + ", expected " + digest);
+    const auto manifest = nlohmann::json::parse(content);
     if (manifest.at("format") != 1) fail(plan + ".json is for a newer version of this program");
-    Description net{manifest.contains("plan") ? manifest["plan"].at("bytes").get<std::size_t>() : 0, {}, {}, {}};
+    Description net{manifest.contains("plan") ? manifest["plan"].at("sha256").get<std::string>() : "", {}, {}, {}};
+    if (!digest.empty() && net.plan_sha256.empty()) fail(plan + ".json is about an ONNX model, and lists no plan");
     for (const auto& each : manifest.at("inputs")) net.inputs.push_back(each.at("name"));
     for (const auto& each : manifest.at("outputs")) net.outputs.push_back(each.at("name"));
     for (const auto& each : manifest.at("recurrences"))
@@ -90,13 +103,12 @@ struct Logger : nvinfer1::ILogger {
 
 class Engine {
 public:
-    explicit Engine(const std::string& path) {
-        const Description net = description_of(path);
-        std::ifstream file(path, std::ios::binary);
-        const std::vector<char> plan{std::istreambuf_iterator<char>(file), {}};
+    Engine(const std::string& path, const std::string& digest) {
+        const Description net = description_of(path, digest);
+        const std::vector<char> plan = content_of(path);
         if (plan.empty()) fail("cannot read " + path);
-        if (net.plan_bytes != 0 && plan.size() != net.plan_bytes)
-            fail(path + " has " + std::to_string(plan.size()) + " bytes, expected " + std::to_string(net.plan_bytes) +
+        if (!net.plan_sha256.empty() && sha256(plan) != net.plan_sha256)
+            fail(path + " has the SHA-256 " + sha256(plan) + ", expected " + net.plan_sha256 +
                  ": it is not the plan that was described");
         cudaStream_t stream = nullptr;
         check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "use a GPU");
@@ -229,10 +241,10 @@ private:
 };
 
 int main(int count, char** arguments) try {
-    if (count != 4) fail("give three files: stream PLAN FRAMES RESULTS");
+    if (count != 4 && count != 5) fail("give three files: stream PLAN FRAMES RESULTS [DIGEST]");
     std::ifstream frames(arguments[2], std::ios::binary);
     if (!frames) fail(std::string("cannot read ") + arguments[2]);
-    Engine engine(arguments[1]);
+    Engine engine(arguments[1], count == 5 ? arguments[4] : "");
     std::ofstream results(arguments[3], std::ios::binary);
     while (results && engine.read(frames)) {
         engine.run();

@@ -227,10 +227,10 @@ def session_of(
     on, data = asked.on, [field.name for field in fields(DataOptions)]
     of_a_call = (*data, "target", "on", "calls", "draw")
     if is_onnx_file(model):
-        running.refuse_for_net(model)
+        running.refuse_for_onnx(model)
         _refuse_other_ways(on, "onnx", model, "an ONNX model")
-        refuse_options_beside(model, "an ONNX model", "as_json", "device", *of_a_call)
-        return prototrt.Session(model, cut=True, device=asked.device)
+        refuse_options_beside(model, "an ONNX model", "as_json", "device", "trust", *of_a_call)
+        return prototrt.Session(model, cut=True, device=asked.device, trust=running.trust)
     if not is_plan(model):
         running.refuse_for_net(model)
         if asked.device is not None and on not in ON_DEVICES:

@@ -68,18 +68,16 @@ def inspect(
     Multiply-adds are counted for one call; element-wise work is not counted.
     "per step" counts one of the T steps of a recurrent layer.
 
-    With --trust-key, an engine is shown only if its signature is right.
-
     Any other file is shown, too: weights alone, an engine, an ONNX model, a Caffe2 net, arrays, scales, a mean
     file, a manifest. The last line says what to do with it.
     """
     from prototrt.converter.commandline.glance import Glance, print_glance
     from prototrt.converter.commandline.report import print_inspection
-    from prototrt.converter.glance.plans import with_checked_signature
+    from prototrt.converter.glance.plans import with_checked_files
     from prototrt.converter.steps import inspect
     from prototrt.surgery.views.inspection import Inspection
 
-    is_signed = trusting.refuse_other_plans(model)
+    absent = trusting.check_files(model)
     stage, net_stages = split_stages(names, reader)
     loading = replace(loading, stages=(*loading.stages, *net_stages))
     if stage.name != "parsed" or print_after:
@@ -90,7 +88,8 @@ def inspect(
     if isinstance(result, Inspection):
         print_result(result, as_json, print_inspection)
     else:
-        print_result(Glance(with_checked_signature(result) if is_signed else result), as_json, print_glance)
+        checked = result if absent is None else with_checked_files(result, absent)
+        print_result(Glance(checked), as_json, print_glance)
 
 
 @click.command(cls=Guarded)

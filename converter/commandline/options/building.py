@@ -5,7 +5,6 @@ from __future__ import annotations
 from prototrt.converter.commandline.options.groups import field_option, options
 from prototrt.converter.commandline.options.parameter_types import (
     Capabilities,
-    InputFile,
     OutputFile,
     Pools,
     ProductFile,
@@ -44,7 +43,5 @@ build_options = options(
     field_option(ExportOptions, "onnx_lstm"),
     field_option(ExportOptions, "opset"),
     field_option(ConvertOptions, "verify"),
-    field_option(ConvertOptions, "sign", type=InputFile(), metavar="PRIVATE_KEY"),
-    field_option(ConvertOptions, "sign_label", metavar="LABEL"),
     field_option(ConvertOptions, "emit_header", type=OutputFile(*HEADER_SUFFIXES), metavar="FILE.h"),
 )

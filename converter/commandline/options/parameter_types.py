@@ -12,9 +12,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from prototrt.converter.written_values import (
+    ANY_TRUST,
     definition_from_text,
     file_of_state,
-    moment_text,
     numbers_from_text,
     open_shape_from_text,
     override_from_text,
@@ -26,6 +26,7 @@ from prototrt.converter.written_values import (
     shape_from_text,
     sizes_from_text,
     state_from_text,
+    trust_from_text,
     with_state_file,
     words_from_text,
 )
@@ -93,11 +94,11 @@ class ProfileText(ReadType):
     reader = staticmethod(profile_from_text)
 
 
-class Moment(ReadType):
-    """``2026-01-31``"""
+class Trust(ReadType):
+    """``sha256:4f0c...``"""
 
-    name = "DATE"
-    reader = staticmethod(moment_text)
+    name = "DIGEST"
+    reader = staticmethod(trust_from_text)
 
 
 class Words(ReadType):
@@ -276,9 +277,14 @@ class StateSource(ReadType):
         return ArraysOfFile(file)
 
 
-def with_state_in_one_word(arguments: Sequence[str]) -> list[str]:
-    """Arguments with ``--state const FILE`` as ``--state const:FILE``: an option has one value for click."""
-    joined = list(arguments)
+def with_one_word_each(arguments: Sequence[str]) -> list[str]:
+    """Arguments with ``--state const FILE`` as ``--state const:FILE``, and ``--trust`` without a digest as
+    ``--trust=any``: an option has one value for click."""
+    pairs = zip(arguments, [*arguments[1:], ""], strict=False)
+    joined = [
+        f"{word}={ANY_TRUST}" if word == "--trust" and not after.startswith("sha") else word
+        for word, after in pairs
+    ]
     for place, argument in enumerate(joined):
         if argument == "const" and joined[place - 1 : place] == ["--state"] and place + 1 < len(joined):
             return [*joined[:place], with_state_file(joined[place + 1]), *joined[place + 2 :]]

@@ -14,14 +14,13 @@ from prototrt.converter.commandline.options.groups import field_option, options
 from prototrt.converter.commandline.options.parameter_types import (
     Blobs,
     InputFile,
-    Moment,
     OutputFile,
+    Trust,
     joined,
 )
 from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, SECTION_NAMES, WAY_NAMES, VerifyOptions, Way
 
 if TYPE_CHECKING:
-    from prototrt.converter.companions.signing import Trust
     from prototrt.converter.sessions.session import Session
     from prototrt.surgery.options import RewriteOptions
 
@@ -116,36 +115,23 @@ call_options = options(
 
 @dataclass(frozen=True, slots=True)
 class TrustOptions:
-    """Which signed plans are accepted. ``trust_key`` are files."""
+    """Which files of strangers are accepted: any, those with a manifest, or those of one conversion."""
 
-    trust_key: tuple[str, ...]
-    trust_label: str | None
-    trust_not_before: str | None
+    trust: bool | str
 
-    @property
-    def demand(self) -> Trust | None:
-        """What is demanded of a plan, if anything is."""
-        from prototrt.converter.companions.signing import Trust
+    def check_files(self, model: str) -> list[str] | None:
+        """The listed files that are not here, after the others were checked; None if that is not asked.
 
-        for option, value in (("label", self.trust_label), ("not-before", self.trust_not_before)):
-            if value is not None and not self.trust_key:
-                raise click.UsageError(
-                    f"--trust-{option} is about signed plans\n  fix: give --trust-key PUBLIC_KEY, too"
-                )
-        if not self.trust_key:
+        Raises ``ConversionError`` for what differs.
+        """
+        from prototrt.converter.companions.pinning import check_files, pin_of, trusted_manifest
+
+        if self.trust is False:
             return None
-        return Trust(self.trust_key, label=self.trust_label, not_before=self.trust_not_before)
-
-    def refuse_other_plans(self, file: str) -> bool:
-        """Raise ``ConversionError`` for a plan that is not accepted; return whether its signature was checked."""
-        from prototrt.converter.runtime.plan_file import is_plan, load_plan
-
-        demand = self.demand
-        if demand is not None and not is_plan(file):
-            self.refuse_for_net(file)
-        elif demand is not None:
-            load_plan(file, demand)
-        return demand is not None
+        if (pin := pin_of(self.trust)) is None:
+            raise click.UsageError("--trust needs the digest of the manifest: --trust sha256:...")
+        product = model.removesuffix(".json")
+        return check_files(product, trusted_manifest(product, pin))
 
     def refuse_for_net(self, model: str) -> None:
         """Raise ``UsageError`` if there are options for plans and the model is not a plan."""
@@ -159,7 +145,6 @@ class TrustOptions:
 class RunningOptions(TrustOptions):
     """How a plan is run. ``runtime_cache`` is a file."""
 
-    trust: bool
     runtime_cache: str | None
 
     def session(self, plan: str, *allowed: str) -> Session:
@@ -167,36 +152,31 @@ class RunningOptions(TrustOptions):
         from prototrt.converter.sessions.session import Session
 
         refuse_options_beside(plan, "an engine", *(field.name for field in fields(self)), "as_json", *allowed)
-        if self.trust and self.trust_key:
-            raise click.UsageError(
-                "--trust takes any plan, and --trust-key only signed ones: give one of them"
-            )
-        trust = self.demand or self.trust
-        return Session(plan, on="engine", cut=True, trust=trust, runtime_cache=self.runtime_cache)
+        return Session(plan, on="engine", cut=True, trust=self.trust, runtime_cache=self.runtime_cache)
+
+    def refuse_for_onnx(self, model: str) -> None:
+        """Raise ``UsageError`` if there are options for plans alone and the model is an ONNX model."""
+        replace(self, trust=self.trust is True).refuse_for_net(model)
 
 
 trust_options = options(
     click.option(
-        "--trust-key",
-        type=InputFile(),
-        multiple=True,
-        metavar="PUBLIC_KEY",
-        help="Accept only plans signed with this key, by `convert --sign`.",
-    ),
-    click.option(
-        "--trust-label",
-        metavar="LABEL",
-        help="With --trust-key: accept only a plan that is signed as this one.",
-    ),
-    click.option(
-        "--trust-not-before",
-        type=Moment(),
-        help="With --trust-key: accept only a plan that was signed on this date, or later.",
+        "--trust",
+        type=Trust(),
+        default=False,
+        metavar="DIGEST",
+        help="Check MODEL, its manifest, which must have this digest, and all files that the manifest lists.",
     ),
 )
 running_options = options(
-    click.option("--trust", is_flag=True, help="Run a plan without a manifest."),
-    trust_options,
+    click.option(
+        "--trust",
+        type=Trust(),
+        default=False,
+        metavar="[DIGEST]",
+        help="Run only the plan or the ONNX model whose manifest has this digest, as `inspect` shows it; without a"
+        " digest, also a plan without a manifest.",
+    ),
     click.option(
         "--runtime-cache",
         type=OutputFile(),

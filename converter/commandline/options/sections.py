@@ -54,7 +54,7 @@ SECTIONS = {
         "use_dla_core",
         "allow_gpu_fallback",
     ),
-    "Trust": ("trust", "trust_key", "trust_label", "trust_not_before", "sign", "sign_label"),
+    "Trust": ("trust",),
     OF_ALL: ("print_after", "as_json", "verbose", "quiet", "debug", "version"),
 }
 """Names of parameters by heading. All others stand first, under "Options", beginning with the required ones."""

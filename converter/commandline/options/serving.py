@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prototrt.converter.commandline.options.groups import field_option, options
-from prototrt.converter.commandline.options.parameter_types import InputFile, Moment, Numbers
+from prototrt.converter.commandline.options.parameter_types import InputFile, Numbers
 from prototrt.converter.options import BuildOptions, DeepStreamOptions, TritonOptions
 
 triton_options = options(
@@ -20,11 +20,6 @@ triton_options = options(
     field_option(TritonOptions, "max_batch_size"),
     field_option(TritonOptions, "platform"),
     field_option(TritonOptions, "labels", type=InputFile(), metavar="FILE"),
-    field_option(TritonOptions, "sign", type=InputFile(), metavar="PRIVATE_KEY"),
-    field_option(TritonOptions, "sign_label", metavar="LABEL"),
-    field_option(TritonOptions, "trust_key", metavar="PUBLIC_KEY"),
-    field_option(TritonOptions, "trust_label", metavar="LABEL"),
-    field_option(TritonOptions, "trust_not_before", type=Moment()),
     field_option(
         BuildOptions,
         "backend",

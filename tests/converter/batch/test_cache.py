@@ -21,7 +21,11 @@ from prototrt.tests.converter.batch.support import NET, entry
 
 def test_what_was_kept_is_found(cache: Cache, small: Entry) -> None:
     key = keep(cache, small)
-    elsewhere = replace(small, target=small.target.replace("small", "other"))
+    other = replace(small, target=small.target.replace("small", "other"))
+    assert cache.key(other) != key  # the manifest, a script and an ONNX model name the files
+    place = Path(small.target).parent / "elsewhere"
+    place.mkdir()
+    elsewhere = replace(small, target=str(place / Path(small.target).name))
     assert cache.key(elsewhere) == key
     found = cache.fetch(key, elsewhere)
     assert found is not None

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "samples" / "digits"
 WHOLE = ("onnx", "verification")
 """Explained elsewhere: their own keys are not listed."""
-BY_NAME = ("sources", "profile")
+BY_NAME = ("files", "profile", "sources")
 """Keyed by names of the user or of roles."""
 VARYING = {"data": (1, 1, 32, 16), "cont": (1, 1)}
 

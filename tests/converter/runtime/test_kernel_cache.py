@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import prototrt
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.runtime.kernel_cache import cache_beside
 from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import FakeRuntimeCache, contexts_of, fake_engine
-from prototrt.tests.converter.runtime.support import written_plan
+from prototrt.tests.converter.runtime.support import digest_beside, written_plan
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 
@@ -66,33 +64,20 @@ def test_kernels_are_kept_beside_the_plan(plan: Path, device: FakeDevice) -> Non
     assert kept.read_bytes().startswith(b"kernels:")
 
 
-def signed_plan(folder: Path) -> Path:
-    """``key.pub`` beside it is the public key."""
-    key = Ed25519PrivateKey.generate()
-    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / "key").touch(0o600)
-    (folder / "key").write_bytes(key.private_bytes(*form))
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    (folder / "key.pub").write_bytes(public)
-    return written_plan(folder, sign=folder / "key")
-
-
-def test_kernels_beside_a_plan_are_left_alone_if_it_must_be_signed(
-    tmp_path: Path, device: FakeDevice
-) -> None:
-    """Nobody has signed them: whoever can write beside the plan could replace them."""
-    signed = signed_plan(tmp_path)
-    planted = Path(cache_beside(signed, hashlib.sha256(signed.read_bytes()).hexdigest()))
+def test_kernels_beside_a_plan_are_left_alone_if_it_is_pinned(tmp_path: Path, device: FakeDevice) -> None:
+    """No manifest lists them: whoever can write beside the plan could replace them."""
+    pinned = written_plan(tmp_path)
+    planted = Path(cache_beside(pinned, hashlib.sha256(pinned.read_bytes()).hexdigest()))
     planted.write_bytes(b"kernels:planted")
-    with prototrt.Session(signed, trust=True, device=device) as trusting:
+    with prototrt.Session(pinned, trust=True, device=device) as trusting:
         assert "planted" in str(kernels_of(trusting))
-    with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device) as demanding:
+    with prototrt.Session(pinned, trust=digest_beside(pinned), device=device) as demanding:
         assert kernels_of(demanding) == set()
     mine = tmp_path / "mine"
-    with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device, runtime_cache=mine) as own:
+    with prototrt.Session(pinned, trust=digest_beside(pinned), device=device, runtime_cache=mine) as own:
         own.run(continuing(2, 3, 0))
     assert stat.S_IMODE(mine.stat().st_mode) == 0o600
-    with prototrt.Session(signed, trust=tmp_path / "key.pub", device=device, runtime_cache=mine) as next_one:
+    with prototrt.Session(pinned, trust=digest_beside(pinned), device=device, runtime_cache=mine) as next_one:
         assert kernels_of(next_one)
     assert planted.read_bytes() == b"kernels:planted"
 
@@ -100,31 +85,31 @@ def test_kernels_beside_a_plan_are_left_alone_if_it_must_be_signed(
 @pytest.mark.skipif(os.name != "posix", reason="the system has no modes of files")
 @pytest.mark.parametrize("mode", [0o666, 0o660])
 def test_kernels_that_others_may_change(tmp_path: Path, device: FakeDevice, mode: int) -> None:
-    """They are given to TensorRT as they are, so that a signature of the plan alone would prove nothing."""
-    signed, mine = signed_plan(tmp_path), tmp_path / "mine"
+    """They are given to TensorRT as they are, so that a digest of the plan alone would prove nothing."""
+    pinned, mine = written_plan(tmp_path), tmp_path / "mine"
     mine.write_bytes(b"kernels:planted")
     mine.chmod(mode)
-    with prototrt.Session(signed, device=device, runtime_cache=mine) as trusting:
+    with prototrt.Session(pinned, device=device, runtime_cache=mine) as trusting:
         assert "planted" in str(kernels_of(trusting))
     mine.chmod(mode)
     with pytest.raises(EngineError) as refused:
-        prototrt.Session(signed, trust=tmp_path / "key.pub", device=device, runtime_cache=mine)
+        prototrt.Session(pinned, trust=digest_beside(pinned), device=device, runtime_cache=mine)
     assert str(refused.value) == (
         f"{mine}: {'every user' if mode == 0o666 else 'its group'} may change this file, expected kernels of TensorRT\n"
-        "  because the engine must be signed, and TensorRT would also run these kernels, which nobody signed\n"
+        "  because the engine is pinned, and TensorRT would also run these kernels, which no manifest lists\n"
         f'  fix: remove it, and give runtime_cache="{mine}" in a folder of your own'
     )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have no owners")
 def test_kernels_of_another_user(tmp_path: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    signed, mine = signed_plan(tmp_path), tmp_path / "mine"
+    pinned, mine = written_plan(tmp_path), tmp_path / "mine"
     mine.touch(0o600)
     owner = mine.stat().st_uid or 1
     os.chown(mine, owner, -1)
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(EngineError, match=f"this file belongs to user {owner}, expected kernels of TensorRT"):
-        prototrt.Session(signed, trust=tmp_path / "key.pub", device=device, runtime_cache=mine)
+        prototrt.Session(pinned, trust=digest_beside(pinned), device=device, runtime_cache=mine)
 
 
 def test_another_plan_has_another_file() -> None:

@@ -68,7 +68,8 @@ def test_plan_and_manifest_are_written(tmp_path: Path) -> None:
     plan.save(tmp_path / "a.plan")
     assert sorted(os.listdir(tmp_path)) == ["a.plan", "a.plan.json"]
     assert (tmp_path / "a.plan").read_bytes() == bytes(plan.plan)
-    assert json.loads((tmp_path / "a.plan.json").read_text()) == plan.manifest
+    listed = {"product": {"file": "a.plan", **plan.manifest["plan"]}}
+    assert json.loads((tmp_path / "a.plan.json").read_text()) == {**plan.manifest, "files": listed}
 
 
 def save(graph: Graph, path: Path) -> None:
@@ -98,8 +99,8 @@ def test_streamed_plan_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         manifest = build_file(convolution(4), tmp_path / "a.plan", BuildOptions("rtx"), notes={"more": 1})
     assert (tmp_path / "a.plan").read_bytes() == bytes(plan.plan)
     assert json.loads((tmp_path / "a.plan.json").read_text()) == manifest
-    manifest["plan"]["build_seconds"] = plan.manifest["plan"]["build_seconds"]
-    assert manifest == {**plan.manifest, "more": 1}
+    listed = {"product": {"file": "a.plan", **plan.manifest["plan"]}}
+    assert manifest == {**plan.manifest, "more": 1, "files": listed}
 
 
 def test_plan_is_built_in_memory_where_it_cannot_be_streamed(
