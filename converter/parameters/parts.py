@@ -14,7 +14,8 @@ from prototrt.caffe_proto.common.errors import ConversionError, WeightsError
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.surgery.layers.recurrent.options import hidden_sizes
 from prototrt.surgery.layers.recurrent.packed import is_packed
-from prototrt.surgery.layers.recurrent.parameters import NamedBlob, named_blobs
+from prototrt.surgery.layers.recurrent.parameters import NamedBlob
+from prototrt.surgery.layers.recurrent.recurrent_types import named_blobs
 from prototrt.surgery.recurrent.gates import ORDERS
 
 BlobKey: TypeAlias = tuple[str, int]
@@ -82,7 +83,7 @@ def _of_layer(layer: Layer, model: Model) -> Iterator[Parameter]:
     except ConversionError as error:
         error.origin = error.origin or layer.origin
         raise
-    names = named or [NamedBlob(str(index), "", 0) for index in range(len(layer.blobs or ()))]
+    names = named or [NamedBlob(str(index), "", "") for index in range(len(layer.blobs or ()))]
     for index, (name, blob) in enumerate(zip(names, layer.blobs or (), strict=True)):
         owner = layer.shared[index] if index < len(layer.shared) else None
         yield from _with_gates(layer, name, owner or (layer.name, index), blob)
@@ -127,7 +128,7 @@ def _of_operator(layer: Layer, model: Model) -> Iterator[Parameter]:
         if name == packed:
             yield from _packed(layer, (name, 0), blob, packed_layout(layer, blob, _operator_layout(layer)))
         else:
-            whole = NamedBlob(name, "", 0)
+            whole = NamedBlob(name, "", "")
             yield from _with_gates(layer, whole, (name, 0), blob)
 
 

@@ -89,6 +89,11 @@ class LayerBuilder(Builder):
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
         return value
 
+    @property
+    def blobs_read(self) -> int:
+        """How many blobs of the layer at hand have been read."""
+        return len(self._read)
+
     def shape_of_input(self, name: str, sizes: tuple[int, ...] | None) -> Shape:
         """The shape of an input from the file or the user. Sizes that may vary become symbols."""
         formula = self.sizes_of_inputs.formulas.get(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from prototrt.caffe_proto import Layer
@@ -18,12 +20,12 @@ from prototrt.surgery.layers.recurrent.bottoms import (
     read_bottoms,
 )
 from prototrt.surgery.layers.recurrent.options import check_options
-from prototrt.surgery.layers.recurrent.recurrent_types import StoredBlobs
+from prototrt.surgery.layers.recurrent.parameters import NamedBlob, read_blobs
 from prototrt.surgery.layers.recurrent.states import LayerStates
 from prototrt.surgery.ops import Softmax
 from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
-from prototrt.surgery.recurrent.stacks import Direction, Stack
+from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
 
 _BLOBS_OF_FIRST_STEP = 8
 
@@ -49,9 +51,7 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     cont = fitted_indicator(build, cont, x.shape[:2]) or cont
     drops = build.options.cont == "drop"
     bottoms = read_bottoms(layer, x, cont, others, Expected(0, False, states), drops_cont=drops)
-    attends, direction = _read(
-        StoredBlobs(build, layer), hidden, fixed(x.shape[2], "the size of a place"), steps
-    )
+    attends, direction = _read(build, layer, hidden, fixed(x.shape[2], "the size of a place"), steps)
     weights = (Expression(build, x) * attends).named("attended").sum(2).named("scores").apply(Softmax(3))
     weights = weights.named("attention")
     context = (x * weights).named("weighted").sum(3).named("context").reshape(*x.shape[:3])
@@ -80,18 +80,26 @@ def _hidden(layer: Layer) -> int:
     return int(layer.param.num_output)
 
 
-def _read(blobs: StoredBlobs, hidden: int, size: int, steps: int) -> tuple[Value, Direction]:
+def _read(build: LayerBuilder, layer: Layer, hidden: int, size: int, steps: int) -> tuple[Value, Direction]:
     """``w_t W_f`` of each step (T, 1, C, 1), and the LSTM."""
-    blobs.weights((hidden, hidden), "W_s")
-    blobs.weights((hidden,), "b_s", "bias")
-    of_places = blobs.weights((hidden, size), "W_f")
-    blobs.weights((hidden,), "b_f", "bias")
-    attends = [blobs.weights((1, hidden), "w of step 1")]
-    inputs = blobs.inputs(4 * hidden, size, (), ("W_xc", "b_c"))
-    cell = LSTMCell(blobs.weights((4 * hidden, hidden), "W_hc"))
-    attends += [blobs.weights((1, hidden), f"w of step {step}") for step in range(2, steps + 1)]
-    products = np.concatenate([one.array for one in attends]) @ of_places.array
-    return blobs.build.constant(products[:, None, :, None], "attends"), Direction(inputs, cell)
+    attends = [NamedBlob(f"w of step {step}", "", "1H") for step in range(1, steps + 1)]
+    named = read_blobs(build, layer, layer.param, _blobs(attends), {"1": 1, "H": hidden, "D": size})
+    products = np.concatenate([named[blob.name].array for blob in attends]) @ named["W_f"].array
+    direction = Direction(InputWeights(named["W_xc"], named["b_c"]), LSTMCell(named["W_hc"]))
+    return build.constant(products[:, None, :, None], "attends"), direction
+
+
+def _blobs(attends: Sequence[NamedBlob]) -> Iterator[NamedBlob]:
+    """In their order: those of the attention, the first of its steps, the LSTM's, and the other steps'."""
+    for name, sizes in (("s", "HH"), ("f", "HD")):
+        yield from (NamedBlob(f"W_{name}", "", sizes), NamedBlob(f"b_{name}", "", "H", "bias"))
+    yield from attends[:1]
+    yield from (
+        NamedBlob("W_xc", "ifog", "HD"),
+        NamedBlob("b_c", "ifog", "H", "bias"),
+        NamedBlob("W_hc", "ifog"),
+    )
+    yield from attends[1:]
 
 
 def _run(

@@ -11,7 +11,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, 
 from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
-from prototrt.surgery.layers.recurrent.recurrent_types import StoredBlobs
+from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, read_blobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.cells import (
@@ -43,7 +43,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     inputs = element_count(x.shape[2:] if len(x.shape) == 3 else x.shape[1:], "an axis of x")
     sequence = build.reshape(x, (steps, streams, inputs), hint="x")
     cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
-    stack = Stack([[_read(StoredBlobs(build, layer), hidden, inputs)]])
+    stack = Stack([[_read(build, layer, hidden, inputs)]])
     states = LayerStates(build, stack.state_shapes(streams), sequence, always_zero=clip is None)
     read = StackInputs(sequence, None if build.options.cont == "drop" else cont)
     ran = run_stack(build, stack, read, states.initial)
@@ -83,12 +83,9 @@ def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams
     return build.reshape(clip, (steps, streams), hint="clip")
 
 
-def _read(blobs: StoredBlobs, hidden: int, inputs: int) -> Direction:
-    matrix = blobs.weights((4 * hidden, inputs), "W_x")
-    recurrent_matrix = blobs.weights((4 * hidden, hidden), "W_h")
-    return Direction(
-        InputWeights(matrix, blobs.weights((4 * hidden,), "b", "bias")), LSTMCell(recurrent_matrix)
-    )
+def _read(build: LayerBuilder, layer: Layer, hidden: int, inputs: int) -> Direction:
+    named = read_blobs(build, layer, layer.param, LSTM_OF_FORKS, {"H": hidden, "D": inputs})
+    return Direction(InputWeights(named["W_x"], named["b"]), LSTMCell(named["W_h"]))
 
 
 @layer_rule("LSTMController")

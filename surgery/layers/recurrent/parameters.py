@@ -1,104 +1,128 @@
-"""The names of the blobs that recurrent layers store, and the gates in their rows."""
+"""The blobs that recurrent layers store: their names, in their order, with gates and sizes. They are read by these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.layers.recurrent.options import directions, hidden_sizes
-from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES
+from prototrt.caffe_proto.weights import Purpose
+from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set
+from prototrt.surgery.ir import Dim, Value
 
-_STATICS = ("static", "topic")
+STATICS = ("static", "topic")
+"""What the static inputs are called, in the names of their weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedBlob:
-    """A stored blob: its name, the gates of its blocks of rows, none if it has a single block, and its axes."""
+    """A stored blob: its name, the gates of its blocks of rows, none if it has a single block, and its sizes.
+
+    ``sizes`` has a letter for each axis: H units, D inputs, P elements of h, N elements of a second projection, and
+    the names of static inputs; the first is that of a block of rows.
+    """
 
     name: str
     gates: str = ""
-    axes: int = 2
+    sizes: Sequence[str] = "HH"
+    kind: Purpose = "weight"
+
+    @property
+    def axes(self) -> int:
+        return len(self.sizes)
+
+    def shape(self, sizes: Mapping[str, Dim]) -> tuple[Dim, ...]:
+        """The shape for these sizes of the letters."""
+        rows, *others = (sizes[letter] for letter in self.sizes)
+        assert isinstance(rows, int)
+        return (max(len(self.gates), 1) * rows, *others)
 
 
-def named_blobs(layer: Layer) -> list[NamedBlob]:
-    """The blobs of a recurrent layer in their order; none for another type, or if their number is not expected."""
-    count = len(layer.blobs or ())
-    stacks: Iterator[Sequence[NamedBlob]] = iter([_WHOLE.get(layer.type, ())])
-    if layer.type in RECURRENT_TYPES:
-        statics = range(RECURRENT_TYPES[layer.type].statics + 1)
-        stacks = (_stack(layer, each) for each in statics)
-    return next(([*blobs] for blobs in stacks if len(blobs) == count), [])
+def read_blobs(
+    build: LayerBuilder, layer: Layer, param: Any, blobs: Iterable[NamedBlob], sizes: Mapping[str, Dim]
+) -> dict[str, Value]:
+    """The layer's next blobs, by name."""
+    return {
+        blob.name: build.parameter(
+            layer,
+            blob.shape(sizes),
+            blob.name,
+            filler=field_if_set(param, f"{blob.kind}_filler"),
+            kind=blob.kind,
+        )
+        for blob in blobs
+    }
 
 
-def _stack(layer: Layer, statics: int) -> list[NamedBlob]:
-    """Layer by layer, forward before backward, as in PyTorch's names: ``W_xc_l0``, ``W_xc_l0_reverse``."""
-    sizes, ways = hidden_sizes(layer.param), directions(layer.param)
-    named: list[NamedBlob] = []
-    for level, hidden in enumerate(sizes):
-        for way in range(len(ways)):
-            suffix = f"_l{level}{'_reverse' if way else ''}" if len(sizes) * len(ways) > 1 else ""
-            for blob in _DIRECTIONS[layer.type](layer, hidden, len(named), 0 if level else statics):
-                named.append(replace(blob, name=blob.name + suffix))
-    return named
+@dataclass(frozen=True, slots=True)
+class StoredDirection:
+    """What the blobs of a direction depend on; ``first`` is the number of its first blob in the layer."""
+
+    layer: Layer
+    param: Any
+    hidden: int
+    first: int
+    statics: int
+
+    def has_rows(self, index: int, rows: int) -> bool:
+        """Whether a blob of the direction is stored as a matrix of so many rows."""
+        blobs = self.layer.blobs or ()
+        shape = blobs[self.first + index].shape if self.first + index < len(blobs) else ()
+        return len(shape) > 1 and shape[-2] == rows
+
+    def inputs(self, letter: str, gates: str) -> Iterator[NamedBlob]:
+        """The weights of x, the bias, and the weights of the static inputs."""
+        yield NamedBlob(f"W_x{letter}", gates, "HD")
+        yield NamedBlob(f"b_{letter}", gates, "H", "bias")
+        for name in STATICS[: self.statics]:
+            yield NamedBlob(f"W_x{letter}_{name}", gates, ("H", name))
 
 
-def _rows(layer: Layer, index: int) -> int:
-    """The rows of a stored matrix; 0 if there is no such blob."""
-    blobs = layer.blobs or ()
-    shape = blobs[index].shape if index < len(blobs) else ()
-    return shape[-2] if len(shape) > 1 else 0
+def lstm_blobs(stored: StoredDirection) -> Iterator[NamedBlob]:
+    """With coupled_input_forget the rows of f are missing, or stored and not used."""
+    coupled = stored.param.coupled_input_forget and not stored.has_rows(0, 4 * stored.hidden)
+    gates = "iog" if coupled else "ifog"
+    yield from stored.inputs("c", gates)
+    yield NamedBlob("W_hc", gates, "HP")
+    if stored.param.peephole:
+        yield NamedBlob("peephole", "ifo", "1H")
+    if stored.param.num_proj:
+        yield NamedBlob("W_proj", "", "PH")
+    if stored.param.num_nonrecurrent_proj:
+        yield NamedBlob("W_nproj", "", "NH")
 
 
-def _inputs(letter: str, gates: str, statics: int) -> Iterator[NamedBlob]:
-    yield NamedBlob(f"W_x{letter}", gates)
-    yield NamedBlob(f"b_{letter}", gates, 1)
-    for name in _STATICS[:statics]:
-        yield NamedBlob(f"W_x{letter}_{name}", gates)
+def gru_blobs(stored: StoredDirection) -> Iterator[NamedBlob]:
+    """Ours has gates r, z, n in one matrix of h; synopsys-caffe z, r, n in two or three.
+
+    Source: foss-for-synopsys-dwc-arc-processors/synopsys-caffe ``src/caffe/layers/gru_layer.cpp``, two versions.
+    """
+    of_h = 2 + stored.statics
+    is_joint, is_apart = (stored.has_rows(of_h, rows * stored.hidden) for rows in (2, 1))
+    yield from stored.inputs("c", "zrn" if is_joint or is_apart else "rzn")
+    if is_joint:
+        yield NamedBlob("W_zr", "zr")
+    elif is_apart:
+        yield from (NamedBlob("W_z"), NamedBlob("W_r"))
+    yield NamedBlob("W_n") if is_joint or is_apart else NamedBlob("W_hc", "rzn")
+    if stored.param.linear_before_reset:
+        is_of_n = is_joint or is_apart
+        yield NamedBlob("b_n", "", "H", "bias") if is_of_n else NamedBlob("b_hc", "rzn", "H", "bias")
 
 
-def _lstm(layer: Layer, hidden: int, first: int, statics: int) -> Iterator[NamedBlob]:
-    gates = "iog" if layer.param.coupled_input_forget and _rows(layer, first) == 3 * hidden else "ifog"
-    yield from _inputs("c", gates, statics)
-    yield NamedBlob("W_hc", gates)
-    if layer.param.peephole:
-        yield NamedBlob("peephole", "ifo")
-    if layer.param.num_proj:
-        yield NamedBlob("W_proj")
-    if layer.param.num_nonrecurrent_proj:
-        yield NamedBlob("W_nproj")
+def rnn_blobs(stored: StoredDirection) -> Iterator[NamedBlob]:
+    yield from stored.inputs("h", "")
+    yield from (NamedBlob("W_hh"), NamedBlob("W_ho"), NamedBlob("b_o", "", "H", "bias"))
 
 
-def _gru(layer: Layer, hidden: int, first: int, statics: int) -> Iterator[NamedBlob]:
-    """Ours has gates r, z, n in one matrix of h; synopsys-caffe z, r, n in two or three."""
-    pieces = {2 * hidden: ("W_zr",), hidden: ("W_z", "W_r")}.get(_rows(layer, first + 2 + statics), ())
-    yield from _inputs("c", "zrn" if pieces else "rzn", statics)
-    for name in pieces:
-        yield NamedBlob(name, "zr" if len(pieces) == 1 else "")
-    yield NamedBlob("W_n") if pieces else NamedBlob("W_hc", "rzn")
-    if layer.param.linear_before_reset:
-        yield NamedBlob("b_n", "", 1) if pieces else NamedBlob("b_hc", "rzn", 1)
-
-
-def _rnn(layer: Layer, hidden: int, first: int, statics: int) -> Iterator[NamedBlob]:
-    yield from _inputs("h", "", statics)
-    yield from (NamedBlob("W_hh"), NamedBlob("W_ho"), NamedBlob("b_o", "", 1))
-
-
-def _vanilla_rnn(layer: Layer, hidden: int, first: int, statics: int) -> Iterator[NamedBlob]:
-    yield from _inputs("c", "", statics)
+def vanilla_rnn_blobs(stored: StoredDirection) -> Iterator[NamedBlob]:
+    yield from stored.inputs("c", "")
     yield NamedBlob("W_hc")
 
 
-_DIRECTIONS: Mapping[str, Callable[[Layer, int, int, int], Iterator[NamedBlob]]] = {
-    **dict.fromkeys(("LSTM", "LSTMController", "LSTMNew", "LSTMTopic"), _lstm),
-    "GRU": _gru,
-    "RNN": _rnn,
-    "VanillaRNN": _vanilla_rnn,
-}
-"""By type: the blobs of a direction of so many hidden units, of which ``first`` is the first, with static inputs."""
-_WHOLE: Mapping[str, Sequence[NamedBlob]] = {
-    "Lstm": (NamedBlob("W_x", "ifog"), NamedBlob("W_h", "ifog"), NamedBlob("b", "ifog", 1)),
-    "LstmUnit": tuple(NamedBlob(f"W_{gate}", "", 4) for gate in "gifo"),
-}
-"""By type: all blobs."""
+LSTM_OF_FORKS = (
+    NamedBlob("W_x", "ifog", "HD"),
+    NamedBlob("W_h", "ifog"),
+    NamedBlob("b", "ifog", "H", "bias"),
+)

@@ -23,7 +23,7 @@ from prototrt.surgery.layers.recurrent.options import (
     limit,
 )
 from prototrt.surgery.layers.recurrent.packed import is_packed, packed_recurrence
-from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType, StoredBlobs
+from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES, RecurrentType, read_direction
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.running import run_stack
 from prototrt.surgery.recurrent.stacks import Direction, Stack
@@ -107,7 +107,7 @@ def recurrent(
     expected = Expected(recurrent_type.statics, bool(param.sequence_lengths), states)
     cont = fitted_indicator(build, cont, x.shape[:2])
     bottoms = read_bottoms(layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
-    stack = _stack(StoredBlobs(build, layer), recurrent_type, bottoms)
+    stack = _stack(build, layer, recurrent_type, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack.state_shapes(bottoms.streams), x, bottoms.initial)
     ran = run_stack(
@@ -116,9 +116,11 @@ def recurrent(
     return [ran.top, *layer_states.leave(ran.states)]
 
 
-def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: RecurrentBottoms) -> Stack:
+def _stack(
+    build: LayerBuilder, layer: Layer, recurrent_type: RecurrentType, bottoms: RecurrentBottoms
+) -> Stack:
     """The layers and directions, with the stored weights of each."""
-    param, layers = blobs.param, list[list[Direction]]()
+    param, layers = layer.param, list[list[Direction]]()
     inputs = element_count(bottoms.x.shape[2:], "an axis of x")
     statics = [bottoms.static_size(place) for place in range(len(bottoms.statics))]
     adds_up = param.bidirectional == param.SUM
@@ -126,11 +128,12 @@ def _stack(blobs: StoredBlobs, recurrent_type: RecurrentType, bottoms: Recurrent
         if layers:  # it reads the tops of the layer below
             widths = [direction.width for direction in layers[-1]]
             inputs, statics = widths[0] if adds_up else sum(widths), []
-        layer = [
-            replace(recurrent_type.read(blobs, hidden, inputs, statics), reverse=reverse)
-            for reverse in directions(param)
-        ]
-        layers.append(layer)
+        layers.append(
+            [
+                replace(read_direction(build, layer, hidden, inputs, statics), reverse=reverse)
+                for reverse in directions(param)
+            ]
+        )
     return Stack(layers, adds_up, recurrent_type.resets_input, holds_past_end=param.past_end == param.HOLD)
 
 
