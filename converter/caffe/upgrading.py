@@ -23,7 +23,6 @@ from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.comments import LayerComments, NetComments, comments_of
 from prototrt.caffe_proto.weights import Array, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
-from prototrt.converter.caffe.drawn import with_drawn_blobs
 from prototrt.converter.options import UpgradeStage
 from prototrt.converter.writing.files import HashedStream, refuse_overwriting
 from prototrt.converter.writing.ownership import Unnamed, caffemodel_mark
@@ -110,6 +109,8 @@ def upgrade(
     ``shapes`` are those of inputs that the file does not state. Raises ``ConversionError``; then nothing is written.
     """
     if isinstance(model.weights, RandomWeights):
+        from prototrt.converter.caffe.drawn import with_drawn_blobs
+
         model = with_drawn_blobs(model, model.weights, replace(rewriting, shapes=shapes or rewriting.shapes))
     net = _upgraded(model, stage, rewriting, shapes)
     if file is None:

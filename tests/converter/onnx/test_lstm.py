@@ -163,6 +163,12 @@ def test_the_cont_of_one_step_multiplies_the_states(cont: float, tmp_path: Path)
     assert_same(graph, cont=cont)
 
 
+def test_python_keeps_the_recurrence_of_one_step_for_an_operator(tmp_path: Path) -> None:
+    model = case_of("lstm_stream_t1").load()
+    assert kinds(prototrt.rewrite(model, for_operators=True), tmp_path / "model.onnx")["LSTM"] == 1
+    assert kinds(prototrt.rewrite(model), tmp_path / "model.onnx")["LSTM"] == 0
+
+
 @pytest.mark.parametrize("sequence", ["auto", "loop", "step"])
 def test_one_step_is_an_operator(sequence: str, tmp_path: Path) -> None:
     net = str(case_of("lstm_stream_t1").folder / "model.prototxt")
