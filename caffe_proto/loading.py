@@ -128,11 +128,12 @@ def _model_of(
         (*untangled.errors.get(entry, ()), *miscounted.get(entry, ()), *_problems(entry, allow_unknown))
         for entry in entries
     ]
+    layers, different = _layers(entries, untangled, source, file, problems)
     of_net = [finding for finding in net.findings if finding.layer is None]
     return Model(
         name=net.message.name,
         file=file,
-        layers=_layers(entries, untangled, source, file, problems),
+        layers=layers,
         weights=source,
         warnings=(
             *(finding.dropped() for finding in of_net if allow_unknown or finding.is_of_fork_net),
@@ -140,6 +141,7 @@ def _model_of(
             *(warning for entry in entries for warning in entry.warnings),
             *deployed.warnings,
             *_warnings(entries, reading.state, file, source),
+            *different,
         ),
         outputs=untangled.outputs,
         blobs=untangled.blobs,
@@ -167,14 +169,15 @@ def _layers(
     weights: Weights,
     file: str,
     problems: Sequence[tuple[ConversionError, ...]],
-) -> tuple[Layer, ...]:
+) -> tuple[tuple[Layer, ...], Sequence[str]]:
+    """The layers, and warnings about blobs that they share."""
     owners = find_owners(entries)
     stored = _stored(entries, weights, file)
     if weights.holds_shared_once:
         stored = [with_places(blobs, shared) for blobs, shared in zip(stored, owners, strict=True)]
-    blobs = share_stored(entries, owners, stored, file)
+    blobs, warnings = share_stored(entries, owners, stored, file, weights)
     origins = [entry.origin(file) for entry in entries]
-    return tuple(
+    layers = tuple(
         Layer(
             name=origins[index].layer,
             type=origins[index].type,
@@ -189,6 +192,7 @@ def _layers(
         )
         for index, entry in enumerate(entries)
     )
+    return layers, warnings
 
 
 def _stored(

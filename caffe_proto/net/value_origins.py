@@ -9,22 +9,10 @@ from prototrt.caffe_proto.net.data_layers import is_label_by_name, is_source, la
 from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_known, is_measure, learns
 from prototrt.caffe_proto.schema import is_layer_type
 
-_ARITHMETIC = frozenset(
-    [
-        "AbsVal",
-        "Add",
-        "Concat",
-        "Eltwise",
-        "Filter",
-        "Flatten",
-        "Mul",
-        "Power",
-        "Reduction",
-        "Reshape",
-        "Scale",
-        "Sum",
-    ]
-)
+_ARITHMETIC = {
+    *("AbsVal", "Add", "Concat", "Eltwise", "Filter", "Flatten"),
+    *("Mul", "Power", "Reduction", "Reshape", "Scale", "Sum"),
+}
 """The types of the layers by which nets mask a prediction, or write a loss of their own."""
 
 

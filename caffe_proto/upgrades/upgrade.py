@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from prototrt.caffe_proto.common.errors import NetError, Origin
+from prototrt.caffe_proto.common.errors import NetError, Origin, raise_all
 from prototrt.caffe_proto.schema import Message, enum_name, message_class
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet
@@ -67,6 +67,13 @@ _TRANSFORMED_DATA = {
     "IMAGE_DATA": "image_data_param",
     "WINDOW_DATA": "window_data_param",
 }
+_LATER_TYPES = {
+    *("BatchNorm", "BatchReindex", "Bias", "Clip", "Embed", "Filter", "Input", "Log", "Parameter", "Python"),
+    *("Reduction", "Reshape", "Scale", "Swish", "Tile"),
+}
+"""Types that Caffe got after V1. One more, Crop, was in V1 in forks."""
+_LAST_FIELD = 148
+"""Of LayerParameter: further fields are forks', which also have them in V1."""
 _SHORTEST_WORD = 3  # what is shorter is an abbreviation, as in BN
 _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
@@ -96,7 +103,8 @@ def type_of_v1(number: int) -> str:
 def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
     """All layers of a file in the current form. The inputs come first.
 
-    Raises ``NetError`` for a net that mixes forms, and for shapes of inputs that Caffe would not read.
+    Raises ``NetError`` for a net that mixes forms, for layers of the old form with what Caffe only has in the new one,
+    and for shapes of inputs that Caffe would not read.
     """
     message, lines = net.message, net.lines
     if message.layer and message.layers:
@@ -122,6 +130,7 @@ def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
 
 def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry]]:
     """The layers of an old net, each with its index in the field ``layers``. Padding layers are gone."""
+    raise_all([*_too_new(net, file)])
     placed = [
         Placed(layer, line, index)
         for index, (layer, line) in enumerate(zip(net.message.layers, net.lines["layers"], strict=True))
@@ -133,6 +142,23 @@ def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry
         if old.index in net.newer:
             layer.MergeFrom(net.newer[old.index])
         yield old.index, LayerEntry(layer, old.line, warnings=old.warnings)
+
+
+def _too_new(net: ParsedNet, file: str) -> Iterator[NetError]:
+    """An error for each layer that states a type or a field of Caffe's which V1 lacks: Caffe's parser refuses them."""
+    for index, (layer, line) in enumerate(zip(net.message.layers, net.lines["layers"], strict=True)):
+        word = net.fork_types.get(index, "")
+        kind = type_of_fork(word) if word else type_of_v1(layer.type)
+        fields = net.newer[index].ListFields() if index in net.newer else []
+        problems = [f'"{field.name}" is a field' for field, _ in fields if field.number <= _LAST_FIELD]
+        if kind in _LATER_TYPES:
+            problems.insert(0, f"{word} is a type")
+        if problems:
+            yield NetError(
+                f"{problems[0]} that layers, the old form, does not have",
+                origin=Origin(file, line, layer.name, kind or "no type"),
+                fix=f'write all layers of the net as layer, as in layer {{ type: "{kind}" }}',
+            )
 
 
 def type_of_fork(word: str) -> str:

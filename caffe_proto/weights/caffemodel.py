@@ -80,7 +80,7 @@ def open_caffemodel(source: OpenFile) -> CaffemodelWeights:
     refuse_strangers(source.head, file, "a caffemodel", fix, CAFFEMODEL)
     _refuse_text(source.head, file)
     with damage_errors(file, len(buffer), "caffemodel"):
-        layers, ignored = _layers(buffer, file)
+        layers = _layers(buffer, file)
     if not layers:
         raise UnreadableFileError(
             "the file holds no layers, expected a caffemodel",
@@ -88,7 +88,7 @@ def open_caffemodel(source: OpenFile) -> CaffemodelWeights:
             fix="give the file with the weights (a mean file or a solver state has none)",
         )
     by_name, repeated = _by_name(layers, file)
-    return CaffemodelWeights(file, buffer, by_name, ignored + repeated)
+    return CaffemodelWeights(file, buffer, by_name, repeated)
 
 
 def _refuse_text(head: bytes, file: str) -> None:
@@ -102,10 +102,10 @@ def _refuse_text(head: bytes, file: str) -> None:
     )
 
 
-def _layers(buffer: Buffer, file: str) -> tuple[list[_StoredLayer], tuple[str, ...]]:
-    """The layers that Caffe reads, and warnings. Beside layers of an old form it ignores those of today's.
+def _layers(buffer: Buffer, file: str) -> list[_StoredLayer]:
+    """The layers that Caffe reads. It refuses a file that has some in the old form and others in that of today.
 
-    Source: ``UpgradeV1Net`` in BVLC Caffe's ``upgrade_proto.cpp``.
+    Source: ``NetNeedsUpgrade`` in BVLC Caffe's ``upgrade_proto.cpp``.
     """
     present, old = [], []
     for item in fields(buffer, 0, len(buffer)):
@@ -113,11 +113,14 @@ def _layers(buffer: Buffer, file: str) -> tuple[list[_StoredLayer], tuple[str, .
             present.append(_layer(buffer, item, _PRESENT))
         elif item.wire is Wire.BYTES and item.number == _LAYERS:
             old.append(_old_layer(buffer, item))
-    if not (present and old):
-        return present or old, ()
-    return old, (
-        f"{file}: the file has layers in the old form (V1) and in the new one; the old ones are used, as in Caffe",
-    )
+    if present and old:
+        raise UnreadableFileError(
+            "the file has layers in the old form (layers) and in the new one (layer), expected one of them",
+            where=file,
+            because="Caffe refuses such a file",
+            fix="save the weights again, with the program that trained them, or get the file again",
+        )
+    return present or old
 
 
 def _old_layer(buffer: Buffer, item: Field) -> _StoredLayer:
@@ -147,6 +150,7 @@ def _by_name(layers: list[_StoredLayer], file: str) -> tuple[dict[str, list[Fiel
     for layer in layers:
         if layer.blobs and layer.name in by_name:
             warnings.append(f'{file}: there are two layers "{layer.name}"; the last one is used, as in Caffe')
+            del by_name[layer.name]  # what Caffe copies comes at its last place
         if layer.blobs:
             by_name[layer.name] = layer.blobs
     return by_name, tuple(warnings)

@@ -5,13 +5,15 @@ Source: caffe ``src/caffe/net.cpp``, ``Net::AppendParam``: the first layer that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from prototrt.caffe_proto.common.errors import WeightsError
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
-from prototrt.caffe_proto.weights import StoredBlob
+from prototrt.caffe_proto.weights import StoredBlob, Weights
 
 Owner = tuple[str, int]  # a layer and the index of its blob
 Shared = tuple[Owner | None, ...]
@@ -41,22 +43,50 @@ def with_places(blobs: Blobs | None, shared: Shared) -> Blobs | None:
 
 
 def share_stored(
-    entries: Sequence[LayerEntry], owners: Sequence[Shared], stored: Sequence[Blobs | None], file: str
-) -> list[Sequence[StoredBlob] | None]:
-    """The blobs of each layer; all users of a shared blob have the same numbers.
+    entries: Sequence[LayerEntry],
+    owners: Sequence[Shared],
+    stored: Sequence[Blobs | None],
+    file: str,
+    weights: Weights,
+) -> tuple[list[Sequence[StoredBlob] | None], list[str]]:
+    """The blobs of each layer, and warnings. All users of a shared blob have the same numbers.
 
-    Caffe copies the blobs of one layer after the other into the same memory, so the last ones remain.
+    Caffe copies the blobs of one layer after the other into the same memory, in the order of the weights file, so
+    the last ones remain.
     """
-    common: dict[Owner, StoredBlob] = {}
-    for entry, shared, blobs in zip(entries, owners, stored, strict=True):
+    order = {name: place for place, name in enumerate(weights.names())}
+    rows = zip(entries, owners, stored, strict=True)
+    copies: dict[Owner, list[tuple[str, StoredBlob]]] = {}
+    for entry, shared, blobs in sorted(rows, key=lambda row: order.get(row[0].message.name, -1)):
+        name = entry.message.name
         for index, blob in enumerate(blobs or ()):
-            owner = _owner(shared, index)
             if blob is not None:
-                common[owner or (entry.message.name, index)] = blob
+                copies.setdefault(_owner(shared, index) or (name, index), []).append((name, blob))
+    common = {owner: blobs[-1][1] for owner, blobs in copies.items()}
     return [
         _with_common(entry, shared, blobs, common, file)
         for entry, shared, blobs in zip(entries, owners, stored, strict=True)
+    ], [
+        f"{weights.file or file}: {warning}"
+        for owner, blobs in copies.items()
+        for warning in _different(owner, blobs)
     ]
+
+
+def _different(owner: Owner, copies: Sequence[tuple[str, StoredBlob]]) -> Iterator[str]:
+    """A warning if the copies of a shared blob hold different numbers."""
+    *others, (last, kept) = copies
+    names = [f'"{name}"' for name, blob in others if not _are_equal(blob, kept)]
+    if names:
+        layers = f"layers {', '.join(names)} and" if len(names) > 1 else f"layer {names[0]} and layer"
+        yield (
+            f'{layers} "{last}" share blob {owner[1]} of layer "{owner[0]}", and hold different numbers for it: those'
+            f' of "{last}" are used, which is the last in the file, as in Caffe'
+        )
+
+
+def _are_equal(one: StoredBlob, other: StoredBlob) -> bool:
+    return np.array_equal(one.array.reshape(-1), other.array.reshape(-1), equal_nan=True)
 
 
 def _owner(shared: Shared, index: int) -> Owner | None:

@@ -156,14 +156,15 @@ def test_the_last_layer_of_a_name_counts(write: Write) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["old-last", "old-first"])
-def test_old_layers_count_beside_those_of_today(write: Write, order: int) -> None:
+def test_old_layers_beside_those_of_today(write: Write, order: int) -> None:
+    """Caffe refuses them, too: ``tests/oracle`` shows it."""
     parts = [present(blob(data=[1])), v1(blob(data=[2]))]
-    weights = _opened(write(b"".join(parts[::order]), "m.caffemodel"))
-    stored = weights.stored("fc")
-    assert stored is not None
-    assert stored[0].array == 2
-    assert weights.warnings == (
-        "m.caffemodel: the file has layers in the old form (V1) and in the new one; the old ones are used, as in Caffe",
+    with pytest.raises(ConversionError) as caught:
+        _opened(write(b"".join(parts[::order]), "m.caffemodel"))
+    assert str(caught.value) == (
+        "m.caffemodel: the file has layers in the old form (layers) and in the new one (layer), expected one of them\n"
+        "  because Caffe refuses such a file\n"
+        "  fix: save the weights again, with the program that trained them, or get the file again"
     )
 
 

@@ -44,11 +44,53 @@ def test_owners_in_the_old_form(write: Write) -> None:
     assert load(write(old)).layers[1].shared == (("a", 0),)
 
 
-def test_the_last_stored_numbers_stay(write: Write) -> None:
-    """Caffe copies each into the one place."""
+def told(names: str, last: str, kept: int = 0) -> str:
+    return (
+        f'm: {names} "{last}" share blob {kept} of layer "a", and hold different numbers for it: those of "{last}" are'
+        " used, which is the last in the file, as in Caffe"
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "kept", "warnings"),
+    [
+        ("abc", 2, [told('layer "a" and layer', "b")]),
+        ("bac", 1, [told('layer "b" and layer', "a")]),
+        ("cba", 1, [told('layer "b" and layer', "a")]),
+    ],
+)
+def test_the_last_stored_numbers_stay(order: str, kept: float, warnings: list[str], write: Write) -> None:
+    """Caffe copies each into the one place, in the order of the file: ``tests/oracle`` shows it."""
     text = write(net("param { name: 'w' }", "param { name: 'w' }", ""))
-    caffemodel_writer.write("m", {"a": [ONE], "b": [TWO], "c": [ONE]})
-    assert [numbers(layer) for layer in load(text, "m").layers] == [[2], [2], [1]]
+    blobs = {"a": [ONE], "b": [TWO], "c": [ONE]}
+    caffemodel_writer.write("m", {name: blobs[name] for name in order})
+    model = load(text, "m")
+    assert [numbers(layer) for layer in model.layers] == [[kept], [kept], [1]]
+    assert list(model.warnings) == warnings
+
+
+def test_more_than_two_different_copies(write: Write) -> None:
+    text = write(net(*["param { } param { name: 'w' }"] * 3))
+    caffemodel_writer.write("m", {"c": [ONE, ONE], "b": [ONE, ONE], "a": [ONE, TWO]})
+    model = load(text, "m")
+    assert [numbers(layer) for layer in model.layers] == [[1, 2]] * 3
+    assert list(model.warnings) == [told('layers "c", "b" and', "a", 1)]
+
+
+def test_equal_copies_are_no_news(write: Write) -> None:
+    text = write(net("param { name: 'w' }", "param { name: 'w' }"))
+    caffemodel_writer.write("m", {"b": [ONE * np.nan], "a": [ONE * np.nan]})
+    assert load(text, "m").warnings == ()
+
+
+def test_a_layer_counts_at_its_last_place(write: Write) -> None:
+    text = write(net("param { name: 'w' }", "param { name: 'w' }"))
+    parts = []
+    for name, value in (("a", 3 * ONE), ("b", TWO), ("a", ONE)):
+        caffemodel_writer.write("m", {name: [value]})
+        parts.append(Path("m").read_bytes())
+    Path("m").write_bytes(b"".join(parts))
+    assert [numbers(layer) for layer in load(text, "m").layers] == [[1], [1]]
 
 
 def test_one_of_them_is_enough(write: Write) -> None:

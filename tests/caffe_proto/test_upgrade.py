@@ -201,9 +201,34 @@ def test_v0_fields_of_other_types_are_ignored(write: Write) -> None:
 )
 def test_v1_types_of_forks(word: str, kind: str, write: Write) -> None:
     """With current parameters, which forks also put into layers of the old form."""
-    text = f"layers {{ name: 'a' type: {word} top: 'a' crop_param {{ axis: 1 }} }}"
+    text = f"layers {{ name: 'a' type: {word} top: 'a' mil_param {{ context_per_roi: 3 }} }}"
     (one,) = entries(text)
-    assert (one.message.type, one.message.crop_param.axis, one.findings) == (kind, 1, ())
+    assert (one.message.type, one.message.mil_param.context_per_roi, one.findings) == (kind, 3, ())
+
+
+def told_of_old_form(what: str, kind: str) -> str:
+    return (
+        f'net.prototxt:1: layer "a" ({kind}): {what} that layers, the old form, does not have\n'
+        f'  fix: write all layers of the net as layer, as in layer {{ type: "{kind}" }}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "kind"),
+    [
+        ("type: FLATTEN flatten_param { axis: 2 }", '"flatten_param" is a field', "Flatten"),
+        ("type: RELU phase: TEST", '"phase" is a field', "ReLU"),
+        ("type: BN propagate_down: false", '"propagate_down" is a field', "BN"),
+        ("type: TILE", "TILE is a type", "Tile"),
+        ("type: BATCH_NORM batch_norm_param { eps: 1 }", "BATCH_NORM is a type", "BatchNorm"),
+        ("type: CROP crop_param { axis: 1 }", '"crop_param" is a field', "Crop"),
+    ],
+)
+def test_the_old_form_has_nothing_of_later(text: str, what: str, kind: str, write: Write) -> None:
+    """Caffe's parser refuses the whole net."""
+    with pytest.raises(ConversionError) as caught:
+        load(write(f"layers {{ name: 'a' {text} bottom: 'x' top: 'a' }}"))
+    assert str(caught.value) == told_of_old_form(what, kind)
 
 
 def test_an_input_without_a_shape_beside_a_layer_that_makes_it(write: Write) -> None:

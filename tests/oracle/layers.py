@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from hypothesis import strategies as st
 
+from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.upgrades.upgrade import type_of_v1
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import inputs_of
 
@@ -250,6 +253,26 @@ def _text(stated: Mapping[str, Any]) -> str:
         else:
             lines += [f"{name}: {each}" for each in (value if isinstance(value, list) else [value])]
     return " ".join(lines)
+
+
+def in_old_form(net: Net) -> Net:
+    """The net as ``input`` and ``layers``, with the words of that form for types."""
+    lines = []
+    for line in net.text.splitlines():
+        if is_input := re.search(r'type: "Input" top: "(\w+)" input_param \{ shape (\{.*?\}) \}', line):
+            lines.append(f'input: "{is_input[1]}" input_shape {is_input[2]}')
+        else:
+            kind = re.search(r'type: "(\w+)"', line)
+            assert kind
+            word = _OLD_WORDS.get(kind[1]) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind[1]).upper()
+            lines.append(line.replace("layer {", "layers {", 1).replace(kind[0], f"type: {word}"))
+    return replace(net, text="\n".join(lines))
+
+
+_OLD_WORDS = {
+    type_of_v1(value.number): value.name
+    for value in message_class("V1LayerParameter").DESCRIPTOR.enum_types_by_name["LayerType"].values
+}
 
 
 @st.composite
