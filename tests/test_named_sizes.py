@@ -150,7 +150,7 @@ def test_a_net_that_needs_even_sizes_refuses_others() -> None:
             {"x": ("N+", 3)},
             {"N": (1, 8)},
             'shapes has the size "N+" of "x": \'N+\' ends too early\n'
-            '  fix: give each name a range, as in sizes={"N": (1, 8, 64)}',
+            "  fix: write a name, or a formula of names and numbers, such as 2*H+1",
         ),
         (
             {"x": ("N-1", 3)},
@@ -180,7 +180,7 @@ def test_a_net_that_needs_even_sizes_refuses_others() -> None:
             {"N": (1, 8), "M": (1, 8)},
             'input "x" has the shape [M*N]x3, from which N and M cannot be computed\n'
             "  because an input must have the size alone, or as in 2*X+1\n"
-            "  fix: give N one size, or name the sizes of another input that has it",
+            '  fix: give N one size, sizes={"N": (8, 8)}; or name the sizes of another input that has it',
         ),
     ],
 )
@@ -352,7 +352,7 @@ def test_what_varies_beside_names_of_the_user() -> None:
     assert str(caught.value) == (
         'dynamic=["batch"] finds no axis of its own\n'
         '  because shapes names the sizes that vary of "data"\n'
-        "  fix: leave out dynamic, and give each name a range with sizes"
+        "  fix: leave out dynamic"
     )
 
 
@@ -400,7 +400,7 @@ def test_message_about_a_cont_of_other_sizes() -> None:
     assert str(caught.value).split('layer "op" ', 1)[1] == (
         '(LSTM), bottom "cont": shape is (T, N), expected (N*T, 1)\n'
         '  because T is N*T and N is 1, the first dimensions of bottom "one"\n'
-        "  fix: give both bottoms the same sizes, in shapes or in a Reshape before this layer"
+        '  fix: give "cont" this shape: shapes={"cont": ("N*T", 1)}'
     )
 
 
@@ -424,3 +424,28 @@ def test_a_constant_cont_of_other_sizes_may_be_dropped(on: Way) -> None:
     wanted = prototrt.Session(rewritten(stated, {"x": x.shape}, LSTM_BLOBS)).run({"x": x})["y"]
     for _ in range(2):
         np.testing.assert_allclose(session.run({"x": x})["y"], wanted, 1e-5, 1e-6)
+
+
+CUT_INTO_STEPS = """
+layer { name: 'in' type: 'Input' top: 'rows' top: 'marks'
+        input_param { shape { dim: 6 dim: 4 } shape { dim: 6 dim: 1 } } }
+layer { name: 'cut' type: 'Reshape' bottom: 'rows' top: 'x' reshape_param { shape { dim: 3 dim: 2 dim: 4 } } }
+layer { name: 'cut_marks' type: 'Reshape' bottom: 'marks' top: 'cont' reshape_param { shape { dim: 3 dim: 2 } } }
+layer { name: 'lstm' type: 'LSTM' bottom: 'x' bottom: 'cont' top: 'y' recurrent_param { num_output: 5 } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "rows", "output"), [("time", "2*T", ("T", 2, 5)), ("batch", "3*N", (3, "N", 5))], ids=str
+)
+def test_steps_and_streams_that_a_reshape_states(
+    word: VaryingSize, rows: str, output: tuple[int | str, ...], tmp_path: Path
+) -> None:
+    graph = prototrt.rewrite(
+        loaded(tmp_path, CUT_INTO_STEPS, random_weights=1), dynamic=(word,), state="zero"
+    )
+    assert [value.shape for value in graph.inputs[:2]] == [(rows, 4), (rows, 1)]
+    assert graph.outputs[-1].shape == output
+    with pytest.raises(ConversionError) as caught:
+        prototrt.rewrite(loaded(tmp_path, CUT_INTO_STEPS, random_weights=1), dynamic=("time", "batch"))
+    assert caught.value.fix == 'let only one of them vary: dynamic=["batch"]'

@@ -368,15 +368,13 @@ def test_rows_of_steps_and_streams_build() -> None:
         (
             "dim: 4 dim: -1 dim: 6",
             "(Reshape): shape is (x.0, x.1, 6): its 6*x.0*x.1 elements cannot be cut into parts of 24\n"
-            "  fix: state sizes whose product divides these elements;"
-            " or make the stated sizes the usual ones in sizes",
+            '  fix: state a shape that fits, as in overrides={"op.reshape_param.shape.dim": "-1,1,6"}',
         ),
         (
             "dim: 3 dim: 5 dim: 7",
             '(Reshape), bottom "x": shape is (x.0, x.1, 6), which cannot become (3, 5, 7)\n'
             "  because the numbers of elements differ\n"
-            "  fix: set one size to -1: it takes the remaining elements;"
-            " or make the stated sizes the usual ones in sizes",
+            '  fix: state a shape that fits, as in overrides={"op.reshape_param.shape.dim": "3,-1,1"}',
         ),
     ],
 )

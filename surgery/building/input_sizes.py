@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -57,14 +57,24 @@ def refuse_untold_sizes(graph: Graph) -> None:
     sources = symbol_sources(graph.inputs)
     for value in graph.inputs:
         for dim in value.shape:
-            missing = [name for name in symbols_of(dim) if name not in sources]
+            missing = {name: span for name, span in symbols_of(dim).items() if name not in sources}
             if missing:
                 raise ShapeError(
                     f'input "{value.name}" has the shape {shown(value.shape)}, from which'
                     f" {' and '.join(missing)} cannot be computed",
                     because="an input must have the size alone, or as in 2*X+1",
-                    fix=f"give {missing[0]} one size, or name the sizes of another input that has it",
+                    fix=_one_size(*next(iter(missing.items()))),
                 )
+
+
+def _one_size(name: str, span: Range) -> str:
+    """Advice about one of several symbols in a product."""
+    if span.source == "dynamic":
+        return Worded(
+            "let only one of them vary: {}", Option("dynamic", ["batch" if name == "T" else "time"])
+        )
+    one = Option("sizes", {name: (span.opt, span.opt)})
+    return Worded("give {} one size, {}; or name the sizes of another input that has it", name, one)
 
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
@@ -93,6 +103,14 @@ def _example(name: str) -> Worded:
     return Worded("write three sizes in increasing order, as in {}", Option("sizes", {name: (1, 8, 64)}))
 
 
+def _ranges_for(words: Iterable[str]) -> str:
+    """Advice about the names in a formula that have no range; about the formula where all have one."""
+    missing = {word: (1, 8, 64) for word in words if word.isidentifier()}
+    if not missing:
+        return "write a name, or a formula of names and numbers, such as 2*H+1"
+    return Worded("give each name a range, as in {}", Option("sizes", missing))
+
+
 def _size(blob: str, dim: int | str, ranges: Mapping[str, Range]) -> Size:
     if isinstance(dim, int):
         return dim
@@ -104,7 +122,7 @@ def _size(blob: str, dim: int | str, ranges: Mapping[str, Range]) -> Size:
     except ValueError as error:
         raise OptionsError(
             Worded('{} has the size "{}" of "{}": {}', Option("shapes"), excerpt(dim), blob, error),
-            fix=Worded("give each name a range, as in {}", Option("sizes", {"N": (1, 8, 64)})),
+            fix=_ranges_for(word for word in _WORD.findall(text) if word not in ranges),
         ) from None
     if range_of(size).min < 1:
         raise OptionsError(

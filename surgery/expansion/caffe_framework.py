@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.caffe_proto.forks import TYPES
-from prototrt.caffe_proto.layer_types import LAYER_TYPES
+from prototrt.caffe_proto.layer_types import LAYER_TYPES, layer_type
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
@@ -143,6 +143,12 @@ class Caffe(Framework):
         if len(example) != axes and example[:2] != ["T", "N"]:
             return ()
         return [str(letter) if letter in ("T", "N") else "" for letter in example[:axes]]
+
+    def steps_and_streams(self, layers: Sequence[Layer]) -> tuple[int, ...] | None:
+        """As the Reshape before the first recurrent layer states them."""
+        read = next((layer.bottoms[0] for layer in layers if layer_type(layer.type).states), None)
+        sizes = next((layer.message.reshape_param.shape.dim for layer in layers if read in layer.tops), ())
+        return tuple(sizes[:2]) if len(sizes) > 1 and min(sizes[:2]) > 0 else None
 
     def whole_numbers(self, layers: Sequence[Layer]) -> frozenset[str]:
         """Recurrent layers read the lengths of sequences from one of their bottoms."""

@@ -22,25 +22,32 @@ Letters: TypeAlias = Callable[[str, int], Sequence[str]]
 
 
 def with_dynamic_sizes(
-    profile: Profile, options: RewriteOptions, shapes: Mapping[str, Sizes], letters: Letters
+    profile: Profile,
+    options: RewriteOptions,
+    shapes: Mapping[str, Sizes],
+    letters: Letters,
+    stated: Sizes | None = None,
 ) -> tuple[Profile, dict[str, Shape]]:
     """The profile, and ranges of what ``options.dynamic`` names, for inputs that have no ranges yet.
 
     Also the shapes of inputs where the net has one with a row for each stream of each step, (T*N, ...).
     ``shapes`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
+    ``stated`` are the steps and streams into which the net itself cuts rows.
     Raises ``OptionsError`` if no input has such an axis.
     """
     axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in shapes.items()}
-    rows = _with_rows(axes, shapes)
+    rows = _with_rows(axes, shapes, stated)
     chosen_letters = {letter for word in options.dynamic for letter in _MEANT[word]}
     for word in options.dynamic:
-        if not any({*_MEANT[word]}.intersection(letters) for letters in axes.values()):
+        if not (rows and word != "size") and not any(
+            {*_MEANT[word]}.intersection(letters) for letters in axes.values()
+        ):
             raise _beside_named(word, options) if _names_of_user(options) else _without_axis(word, shapes)
     others = {name: shape for name, shape in shapes.items() if name not in profile.names()}
     if rows:
         if len(others) < len(shapes):
             raise _beside_rows(rows[0], shapes[rows[0]])
-        return profile, _formulas(axes, shapes, chosen_letters)
+        return profile, _formulas(axes, shapes, chosen_letters, stated)
     ranges = {name: _ranges(axes[name], shape, chosen_letters) for name, shape in others.items()}
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
     return Profile(
@@ -51,29 +58,37 @@ def with_dynamic_sizes(
     ), {}
 
 
-def _with_rows(axes: dict[str, list[str]], shapes: Mapping[str, Sizes]) -> list[str]:
+def _with_rows(axes: dict[str, list[str]], shapes: Mapping[str, Sizes], stated: Sizes | None) -> list[str]:
     """The inputs whose first axis has a row for each stream of each step; their letter becomes T*N.
 
     They state as many rows as the sequences have steps and streams together.
     """
-    steps, streams = _steps_and_streams(axes, shapes)
+    steps, streams = _steps_and_streams(axes, shapes, stated)
     rows = [
         name
         for name, letters in axes.items()
-        if letters[:1] == ["N"] and steps > 1 and shapes[name][0] == steps * streams
+        if letters[:1] in (["N"], [""] if stated else ["N"])
+        and steps > 1
+        and shapes[name][0] == steps * streams
     ]
     for name in rows:
         axes[name][0] = _ROWS
     return rows
 
 
-def _steps_and_streams(axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sizes]) -> Sizes:
-    """The usual numbers of steps and streams; one step of one stream if no input says."""
-    return next((shapes[name][:2] for name, letters in axes.items() if letters[:2] == ["T", "N"]), (1, 1))
+def _steps_and_streams(
+    axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sizes], stated: Sizes | None
+) -> Sizes:
+    """The usual numbers of steps and streams; one step of one stream if neither an input nor the net says."""
+    of_inputs = (shapes[name][:2] for name, letters in axes.items() if letters[:2] == ["T", "N"])
+    return next(of_inputs, stated or (1, 1))
 
 
 def _formulas(
-    axes: Mapping[str, Sequence[str]], dims_by_input: Mapping[str, Sizes], chosen_letters: Container[str]
+    axes: Mapping[str, Sequence[str]],
+    dims_by_input: Mapping[str, Sizes],
+    chosen_letters: Container[str],
+    stated: Sizes | None,
 ) -> dict[str, Shape]:
     """The shapes of all inputs in which something varies. Equal ranges of one letter are one size."""
     names, symbols = Names(), dict[tuple[str, Range], OpenSize]()
@@ -86,7 +101,7 @@ def _formulas(
             symbols[letter, span] = OpenSize.symbol(names.free(letter), span)
         return symbols[letter, span]
 
-    steps, streams = map(size, "TN", _steps_and_streams(axes, dims_by_input))
+    steps, streams = map(size, "TN", _steps_and_streams(axes, dims_by_input, stated))
     shapes = {
         name: tuple(
             steps * streams if letter == _ROWS else size(letter, usual)
@@ -153,7 +168,7 @@ def _beside_named(word: str, options: RewriteOptions) -> OptionsError:
         because=Worded(
             "{} names the sizes that vary of {}", Option("shapes"), listed([f'"{name}"' for name in names])
         ),
-        fix=Worded("leave out {}, and give each name a range with {}", Option("dynamic"), Option("sizes")),
+        fix=Worded("leave out {}", Option("dynamic")),
     )
 
 

@@ -102,6 +102,10 @@ class Framework(ABC):
     def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
         """T and N, or "" for others, of the first axes of an input with this number of axes."""
 
+    def steps_and_streams(self, layers: Sequence[Layer]) -> tuple[int, ...] | None:
+        """The steps and streams into which the net cuts the rows that a recurrent layer reads; None if it does not."""
+        return None
+
     def sizes_of_inputs(self, layers: Sequence[Layer], options: RewriteOptions) -> InputSizes:
         """What the user and the file say about the inputs that these layers read. Raises ``OptionsError``."""
         shapes, formulas = shapes_of_options(options), open_shapes(options)
@@ -109,7 +113,9 @@ class Framework(ABC):
         fixed = {name: shape for name, shape in {**sizes, **shapes}.items() if name not in formulas}
         profile, dynamic = profile_of(options), dict[str, Shape]()
         if options.dynamic:
-            profile, dynamic = with_dynamic_sizes(profile, options, fixed, letters)
+            profile, dynamic = with_dynamic_sizes(
+                profile, options, fixed, letters, self.steps_and_streams(layers)
+            )
         return InputSizes(
             shapes,
             profile,

@@ -112,9 +112,17 @@ def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Ar
         raise UnsupportedLayerError(
             f'data_filler is "{filler.type}", expected "constant" or "bilinear"',
             because="every call of Caffe draws other numbers",
-            fix=Worded("make it an input: {}", Option("shapes", {layer.top_blob(index): shape})),
+            fix=Worded(
+                "make its tops inputs: {}" if len(layer.tops) > 1 else "make it an input: {}", _inputs(layer)
+            ),
         )
     return data
+
+
+def _inputs(layer: Layer) -> Option:
+    """The option that makes inputs of all tops."""
+    shapes = _dummy_shapes(layer.param, len(layer.tops))
+    return Option("shapes", {layer.top_blob(index): shape for index, shape in enumerate(shapes)})
 
 
 @layer_rule("Parameter")

@@ -14,6 +14,7 @@ from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
 from prototrt.surgery.ir import Shape, Value, fixed, measure
 from prototrt.surgery.layers.bottoms import misfit
+from prototrt.surgery.layers.unequal import refuse_other_shapes
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -47,14 +48,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list
         )
     if layer.param.coeff_blob and layer.param.operation == layer.param.SUM:
         bottoms = _times_factors(build, layer, bottoms)
-    for index, bottom in enumerate(bottoms):
-        if bottom.shape != x.shape:
-            raise ShapeError(
-                f"shape is {bottom.shape}, expected {x.shape}",
-                blob=f'bottom "{layer.bottom_blob(index)}"',
-                because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
-                fix="use Scale for a product or Bias for a sum, which broadcast, or cut the larger bottom with Crop",
-            )
+    refuse_other_shapes(build, layer, bottoms)
     param = layer.param
     kinds: dict[int, Binary] = {param.PROD: MULTIPLY, param.SUM: ADD, param.MAX: MAXIMUM}
     coefficients = _coefficients(build, layer, len(bottoms))

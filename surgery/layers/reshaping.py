@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, product
 from math import prod
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import (
@@ -23,6 +23,7 @@ from prototrt.surgery.ir import (
     DataSize,
     Dim,
     OpenSize,
+    Range,
     Shape,
     Value,
     computable,
@@ -34,6 +35,8 @@ from prototrt.surgery.ir import (
 
 _MOST_READINGS = 10_000
 """Ways to read the numbers of a Reshape; one that has more is read as it stands."""
+_MOST_ONES = 2
+"""Stated sizes that advice replaces by 1."""
 
 
 @layer_rule("Reshape")
@@ -65,7 +68,7 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
     last = rank if param.num_axes == -1 else first + param.num_axes
     target = _target(build, layer, x.shape, first, last)
-    _refuse_other_count(layer, x.shape, target)
+    _refuse_other_count(layer, x.shape, target, first, last)
     build.memory.share([*layer.bottoms, *layer.tops])
     return [build.reshape(x, target)]
 
@@ -110,20 +113,63 @@ def depth_to_space(build: LayerBuilder, x: Value, side: int) -> Expression:
     return parts.reshape(items, kept, rows * side, columns * side)
 
 
-def _refuse_other_count(layer: Layer, shape: Shape, target: Shape) -> None:
+def _refuse_other_count(layer: Layer, shape: Shape, target: Shape, first: int, last: int) -> None:
     if measure(shape) != measure(target):
         raise ShapeError(
             f"shape is {shape}, which cannot become {target}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because="the numbers of elements differ",
-            fix=_or_usual("set one size to -1: it takes the remaining elements", shape),
+            fix=_restated(layer, shape, first, last),
         )
 
 
-def _or_usual(fix: str, shape: Shape) -> str:
-    if not any(isinstance(dim, OpenSize) for dim in shape):
-        return fix
-    return Worded("{}; or make the stated sizes the usual ones in {}", fix, Option("sizes"))
+def _restated(layer: Layer, shape: Shape, first: int, last: int) -> str:
+    """Advice: a shape that fits, as near as possible to the one that the layer states; or usual sizes that fit it."""
+    stated = list(layer.param.shape.dim)
+    fixes = [
+        Worded(
+            "state a shape that fits, as in {}",
+            Option("overrides", {f"{layer.name}.reshape_param.shape.dim": text}),
+        )
+        for text in (",".join(map(str, dims)) for dims in _near(shape, first, last, stated))
+    ]
+    fixes += [
+        Worded(
+            "make {} the usual size: {}",
+            size,
+            Option("sizes", {name: (min(span.min, size), size, max(span.max, size))}),
+        )
+        for name, span, size in _usual_numbers(shape, first, last, stated)
+    ]
+    return Worded.joined("; or ", fixes) if fixes else f"state sizes for these axes: {shape[first:last]}"
+
+
+def _near(shape: Shape, first: int, last: int, stated: Sequence[int]) -> list[list[int]]:
+    """The stated shape with one size that takes the rest, and as few sizes of 1 as possible; none if none fits."""
+    places = range(len(stated))
+    for ones in range(min(len(stated), _MOST_ONES + 1)):
+        for rest, flat in product(places, combinations(places, ones)):
+            dims = [-1 if place == rest else 1 if place in flat else stated[place] for place in places]
+            if rest not in flat and _fits(shape, first, last, dims):
+                return [dims]
+    return []
+
+
+def _usual_numbers(
+    shape: Shape, first: int, last: int, stated: Sequence[int]
+) -> Iterator[tuple[str, Range, int]]:
+    """The sizes with names of the user's, and the stated numbers that could be their usual ones."""
+    for size in [dim for dim in shape if isinstance(dim, OpenSize) and dim in dim.symbols]:
+        span = size.symbols[size]
+        for place, number in enumerate(stated if span.source == "sizes" else ()):
+            if number > 0 and _fits(shape, first, last, [*stated[:place], size, *stated[place + 1 :]]):
+                yield size, span, number
+
+
+def _fits(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> bool:
+    with suppress(ConversionError):
+        return measure(reshaped(shape, first, last, dims)) == measure(shape)
+    return False
 
 
 def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
@@ -171,6 +217,7 @@ def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: i
         ]
         build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(differences)}")
     elif refusal is not None:
+        refusal.fix = _restated(layer, shape, first, last)
         raise refusal
     return target
 
@@ -233,7 +280,7 @@ def _rest(shape: Shape, target: Shape) -> Dim:
     if rest is None:
         raise ShapeError(
             f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",
-            fix=_or_usual("state sizes whose product divides these elements", shape),
+            fix="state sizes whose product divides these elements",
         )
     # Rows whose number the data decide keep their count where the rest is their axis.
     return next((dim for dim in shape if isinstance(dim, AtMost) and dim == rest), rest)

@@ -50,7 +50,7 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     states = LSTMForm.states if layer.param.expose_hidden else ()
     cont = fitted_indicator(build, cont, x.shape[:2]) or cont
     drops = build.options.cont == "drop"
-    bottoms = read_bottoms(layer, x, cont, others, Expected(0, False, states), drops_cont=drops)
+    bottoms = read_bottoms(build, layer, x, cont, others, Expected(0, False, states), drops_cont=drops)
     attends, direction = _read(build, layer, hidden, fixed(x.shape[2], "the size of a place"), steps)
     weights = (Expression(build, x) * attends).named("attended").sum(2).named("scores").apply(Softmax(3))
     weights = weights.named("attention")

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.shape_advice import dims, resizing
 from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value, computable, element_count, range_of
 from prototrt.surgery.ops import Concat
 from prototrt.surgery.recurrent.cells import clipped
@@ -31,6 +32,7 @@ class Expected:
 class RecurrentBottoms:
     """``x`` (T, N, ...), ``cont`` (T, N), static inputs (N, ...), ``lengths`` (N,), exposed initial states."""
 
+    build: LayerBuilder
     layer: Layer
     x: Value
     cont: Value | None
@@ -84,16 +86,16 @@ class RecurrentBottoms:
             blob=bottom(self.layer, index),
             because=f"{_size_text('T', self.steps)} and {_size_text('N', self.streams)},"
             f" the first dimensions of {bottom(self.layer, 0)}",
-            fix=self._fix(index, value.shape, shape),
+            fix=self.advice(index, value, shape),
         )
 
-    def _fix(self, index: int, actual: tuple[Dim, ...], expected: tuple[Dim, ...]) -> str:
+    def advice(self, index: int, value: Value, expected: tuple[Dim, ...]) -> str:
+        """How the bottom gets this shape."""
+        if (advice := resizing(self.build, value, expected)) is not None:
+            return advice
+        actual = value.shape
         if not any(isinstance(dim, str) for dim in (*actual, *expected)):
-            dims = " ".join(f"dim: {dim}" for dim in expected)
-            shape_option = Option("shapes", {self.layer.bottom_blob(index): expected})
-            return Worded(
-                "give it the shape {} in the file; or, if it is an input, {}", f"{{ {dims} }}", shape_option
-            )
+            return f"give it the shape {dims(expected)}, as by a Reshape"
         fix = Worded(
             "give both bottoms the same sizes, in {} or in a Reshape before this layer", Option("shapes")
         )
@@ -134,6 +136,7 @@ def expect_shape(layer: Layer, value: Value, shape: Shape, because: str, index: 
 
 
 def read_bottoms(
+    build: LayerBuilder,
     layer: Layer,
     x: Value,
     cont: Value | None,
@@ -159,6 +162,7 @@ def read_bottoms(
     statics = rest[: len(rest) - len(expected.states)]
     initial = rest[len(statics) :]
     bottoms = RecurrentBottoms(
+        build,
         layer,
         x,
         cont,
@@ -211,7 +215,7 @@ def _expect_static(bottoms: RecurrentBottoms, place: int, index: int, value: Val
         f"shape is {value.shape}, expected ({bottoms.streams}, ...)",
         blob=bottom(bottoms.layer, index),
         because=f"{_size_text('N', bottoms.streams)}, the second dimension of {bottom(bottoms.layer, 0)}",
-        fix="give it the static input of each stream",
+        fix=bottoms.advice(index, value, (bottoms.streams, *(value.shape[1:] or value.shape))),
     )
 
 

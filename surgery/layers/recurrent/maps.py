@@ -255,7 +255,9 @@ def _bottoms(build: LayerBuilder, layer: Layer, values: Sequence[Value], *, stat
     states = LSTMForm.states if layer.message.recurrent_param.expose_hidden else ()
     cont = fitted_indicator(build, others[0], x.shape[:2])
     drops_cont = build.options.cont == "drop"
-    return read_bottoms(layer, x, cont, others[1:], Expected(statics, False, states), drops_cont=drops_cont)
+    return read_bottoms(
+        build, layer, x, cont, others[1:], Expected(statics, False, states), drops_cont=drops_cont
+    )
 
 
 def _run(

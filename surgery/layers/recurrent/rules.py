@@ -106,7 +106,7 @@ def recurrent(
     states = recurrent_type.form.states if param.expose_hidden else ()
     expected = Expected(recurrent_type.statics, bool(param.sequence_lengths), states)
     cont = fitted_indicator(build, cont, x.shape[:2])
-    bottoms = read_bottoms(layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
+    bottoms = read_bottoms(build, layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
     stack = _stack(build, layer, recurrent_type, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack.state_shapes(bottoms.streams), x, bottoms.initial)

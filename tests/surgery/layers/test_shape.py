@@ -159,11 +159,12 @@ REFUSED = {
     ),
     ("Reshape", "shape { dim: 7 dim: -1 }"): (
         f"{OP} (Reshape): shape is (2, 3, 4, 5): its 120 elements cannot be cut into parts of 7\n"
-        "  fix: state sizes whose product divides these elements"
+        '  fix: state a shape that fits, as in overrides={"op.reshape_param.shape.dim": "-1,1"}'
     ),
     ("Reshape", "shape { dim: 7 dim: 2 }"): (
         f'{OP} (Reshape), bottom "x": shape is (2, 3, 4, 5), which cannot become (7, 2)\n'
-        "  because the numbers of elements differ\n  fix: set one size to -1: it takes the remaining elements"
+        "  because the numbers of elements differ\n"
+        '  fix: state a shape that fits, as in overrides={"op.reshape_param.shape.dim": "-1,2"}'
     ),
     ("Reshape", "shape { dim: 2 dim: 3 dim: 4 dim: 5 dim: 0 }"): (
         f"{OP} (Reshape): dim 4 is 0, which copies axis 4, but the bottom has 4 axes: (2, 3, 4, 5)\n"

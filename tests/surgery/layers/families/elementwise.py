@@ -129,7 +129,8 @@ REFUSALS = [
         [(2, 1), (2, 3)],
         'net.prototxt:3: layer "op" (Eltwise), bottom "b1": shape is (2, 3), expected (2, 1)\n'
         '  because that is the shape of the first bottom, "b0"\n'
-        "  fix: use Scale for a product or Bias for a sum, which broadcast, or cut the larger bottom with Crop",
+        '  fix: give "b1" this shape: shapes={"b1": (2, 1)}; or give "b0" this shape: shapes={"b0": (2, 3)}; or use a'
+        ' Bias with axis: 0 and the bottoms "b1" and a Reshape of "b0" to { dim: 2 }',
     ),
     Message(
         "Exp",

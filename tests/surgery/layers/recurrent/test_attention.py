@@ -84,7 +84,7 @@ MESSAGES = [
     ("recurrent_param { num_output: 3 expose_hidden: true }", SHAPES | {"h_0": (1, 2, 3), "c_0": (1, 2, 4)}, [],
      ', bottom "c_0": shape is (1, 2, 4), expected (1, 2, 3)\n'
      '  because T is 3 and N is 2, the first dimensions of bottom "x"\n'
-     '  fix: give it the shape { dim: 1 dim: 2 dim: 3 } in the file; or, if it is an input, shapes={"c_0": (1, 2, 3)}'),
+     '  fix: give "c_0" this shape: shapes={"c_0": (1, 2, 3)}'),
 ]  # fmt: skip
 
 

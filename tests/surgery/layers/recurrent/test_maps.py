@@ -185,8 +185,7 @@ MESSAGES = [
     ("ConvLSTMReLU", f"{OF_X} recurrent_param {{ expose_hidden: true }}", X | {"h": (1, 2, 2, 4, 4), "c": STATE},
      ', bottom "h": shape is (1, 2, 2, 4, 4), expected (1, 2, 2, 4, 5)\n'
      '  because T is 3 and N is 2, the first dimensions of bottom "x"\n'
-     '  fix: give it the shape { dim: 1 dim: 2 dim: 2 dim: 4 dim: 5 } in the file; or, if it is an input,'
-     ' shapes={"h": (1, 2, 2, 4, 5)}'),
+     '  fix: give "h" this shape: shapes={"h": (1, 2, 2, 4, 5)}'),
     ("ConvolutionLSTM", "recurrent_param { num_output: 2 wxc_convolution_param { kernel_size: 3 }"
      " whh_convolution_param { kernel_size: 3 pad: 2 } }", X,
      ": whh_convolution_param makes maps of 4 x 5, expected 2 x 3\n"

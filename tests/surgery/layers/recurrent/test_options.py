@@ -278,13 +278,13 @@ def test_sequence_lengths_with_any_number_of_steps(direction: str, on: Way, tmp_
             {"static": (3,)},
             'bottom "static": shape is (3,), expected (3, ...)\n'
             '  because N is 3, the second dimension of bottom "x"\n'
-            "  fix: give it the static input of each stream",
+            '  fix: give "static" this shape: shapes={"static": (3, 3)}',
         ),
         (
             {"static": (4, 3, 2)},
             'bottom "static": shape is (4, 3, 2), expected (3, ...)\n'
             '  because N is 3, the second dimension of bottom "x"\n'
-            "  fix: give it the static input of each stream",
+            '  fix: give "static" this shape: shapes={"static": (3, 3, 2)}',
         ),
     ],
 )
