@@ -437,6 +437,58 @@ def test_message_of_usual_sizes_with_two_meanings() -> None:
     )
 
 
+def of_one(shape: tuple[int | str, ...], dims: tuple[int, ...], **sizes: int) -> Graph:
+    """A Reshape of x, whose sizes usually are these."""
+    layer = op("Reshape", f"reshape_param {{ shape {{ {' '.join(f'dim: {dim}' for dim in dims)} }} }}")
+    usual = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+    spans = {name: (1, size, 99) for name, size in sizes.items()}
+    return rewritten(layer, {"x": usual}, shapes={"x": shape}, sizes=spans)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "sizes", "literal", "usual", "what", "fix"),
+    [
+        (("N", 8), (4, -1), {"N": 4}, "(4, 2*N)", "(N, 8)", "N", "0,8"),
+        (("N", 8, 3), (1, -1, 3), {"N": 1}, "(1, 8*N, 3)", "(N, 8, 3)", "N", "0,8,3"),
+        ((20, "N", 6), (1, -1, 6), {"N": 1}, "(1, 20*N, 6)", "(N, 20, 6)", "N", "-1,20,6"),
+    ],
+)
+def test_a_number_that_fits_as_it_stands_and_as_a_usual_size(
+    shape: tuple[int | str, ...],
+    dims: tuple[int, ...],
+    sizes: dict[str, int],
+    literal: str,
+    usual: str,
+    what: str,
+    fix: str,
+) -> None:
+    with pytest.raises(ConversionError) as caught:
+        of_one(shape, dims, **sizes)
+    assert str(caught.value).split('layer "op" ', 1)[1] == (
+        f"(Reshape): shape is {str(shape).replace(chr(39), '')}, which {list(dims)} may make {literal} or {usual}\n"
+        f"  because a number in it is also the usual size of {what}\n"
+        f'  fix: for {usual}, give overrides={{"op.reshape_param.shape.dim": "{fix}"}};'
+        f" for {literal}, give what varies another usual size in sizes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "sizes", "wanted"),
+    [
+        (("N", 8), (0, 8), {"N": 4}, "(N, 8)"),
+        (("N", 8), (4, -1), {"N": 3}, "(4, 2*N)"),
+        (("N", 1, 8), (-1, 1, 8), {"N": 1}, "(N, 1, 8)"),
+        (("N", 64, "H"), (0, 64, -1), {"N": 2, "H": 64}, "(N, 64, H)"),
+        (("N", 4, 6), (-1, 4, 6, 1), {"N": 4}, "(N, 4, 6, 1)"),
+        (("N", 8, 21), (-1, 21), {"N": 21}, "(8*N, 21)"),
+    ],
+)
+def test_what_leaves_more_axes_needs_no_question(
+    shape: tuple[int | str, ...], dims: tuple[int, ...], sizes: dict[str, int], wanted: str
+) -> None:
+    assert str(of_one(shape, dims, **sizes).outputs[0].shape) == wanted
+
+
 def test_a_reshape_with_very_many_meanings_is_read_as_it_stands() -> None:
     ones = "dim: 1 " * 15
     with pytest.raises(ConversionError, match="which cannot become"):

@@ -194,15 +194,19 @@ def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
 
 
 def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: int) -> Shape:
-    """The new shape. What the net states comes first; its numbers may also be the usual sizes of what varies."""
+    """The new shape. What the net states comes first; its numbers may also be the usual sizes of what varies.
+
+    Raises ``ShapeError`` where both make sense, unless one of them leaves more axes in their places.
+    """
     dims = list(layer.param.shape.dim)
     try:
         target = reshaped(shape, first, last, dims)
-        if measure(shape) == measure(target):
-            return target
         refusal = None
     except ShapeError as error:
         target, refusal = (), error
+    if refusal is None and measure(shape) == measure(target):
+        _refuse_second_meaning(layer, shape, target, first, last)
+        return target
     meant = _fitting(shape, first, last, dims)
     if len(meant) > 1:
         raise ShapeError(
@@ -222,9 +226,48 @@ def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: i
     return target
 
 
-def _fitting(shape: Shape, first: int, last: int, dims: Sequence[int]) -> dict[Shape, Sequence[Dim]]:
+def _refuse_second_meaning(layer: Layer, shape: Shape, target: Shape, first: int, last: int) -> None:
+    """Raise ``ShapeError`` if numbers that are no sizes of the bottom are usual sizes of what varies, too.
+
+    Not so if more axes of the bottom stay in their places as the net states it.
+    """
+    dims = list(layer.param.shape.dim)
+    meant = _fitting(shape, first, last, dims, fixed_sizes=shape)
+    others = [other for other in meant if other != target and _left(shape, other) >= _left(shape, target)]
+    if not others:
+        return
+    usual = [str(size) for size in meant[others[0]] if isinstance(size, OpenSize)]
+    stated = _stated(shape, others[0], first, len(others[0]) - len(shape) + last)
+    fix = Worded("for {}, give what varies another usual size in {}", target, Option("sizes"))
+    if stated.count("-1") < 2:
+        setting = Option("overrides", {f"{layer.name}.reshape_param.shape.dim": stated})
+        fix = Worded("for {}, give {}; {}", others[0], setting, fix)
+    raise ShapeError(
+        f"shape is {shape}, which {dims} may make {target} or {others[0]}",
+        because=f"a number in it is also the usual size of {' and '.join(usual)}",
+        fix=fix,
+    )
+
+
+def _left(shape: Shape, target: Shape) -> int:
+    """How many axes stay as they are."""
+    return sum(before == after for before, after in zip(shape, target, strict=False))
+
+
+def _stated(shape: Shape, target: Shape, first: int, last: int) -> str:
+    """The numbers of a Reshape to ``target`` for these axes: 0 copies an axis, -1 is the rest."""
+    return ",".join(
+        str(size) if not isinstance(size, OpenSize) else "0" if shape[place : place + 1] == (size,) else "-1"
+        for place, size in enumerate(target[first:last], first)
+    )
+
+
+def _fitting(
+    shape: Shape, first: int, last: int, dims: Sequence[int], fixed_sizes: Shape = ()
+) -> dict[Shape, Sequence[Dim]]:
     """The shapes with as many elements that the net may mean by usual sizes, and how it states them then.
 
+    ``fixed_sizes`` are numbers that mean no usual size.
     The most numbers are usual sizes: of rows of T steps of 1 stream, ``40 1 64`` means (T, N, 64), not (T*N, 1, 64).
     The fewest axes become one: of (N, 64, W), ``1 64 40`` means (N, 64, W), not (1, 64*N, W).
     The most of them are symbols: of (24*N, 64), ``24 1 64`` means (24, N, 64), not (24*N, 1, 64).
@@ -232,7 +275,9 @@ def _fitting(shape: Shape, first: int, last: int, dims: Sequence[int]) -> dict[S
     meant: dict[Shape, Sequence[Dim]] = {}
     best = (0, 0, 0)
     varying = _usual_sizes(shape)
-    choices: list[list[Dim]] = [[dim, *(size for size in varying if size.range.opt == dim)] for dim in dims]
+    choices: list[list[Dim]] = [
+        [dim, *(size for size in varying if size.range.opt == dim and dim not in fixed_sizes)] for dim in dims
+    ]
     if prod(map(len, choices)) > _MOST_READINGS:
         return {}
     for sizes in product(*choices):
