@@ -38,6 +38,7 @@ from prototrt.converter.writing.side_files import (
     without_leftovers,
 )
 from prototrt.surgery.options import Precision, RewriteOptions
+from prototrt.surgery.passes.precision import precision_of
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
@@ -218,7 +219,9 @@ class Product:
 
         refuse_beyond_tensorrt(graph)
         self.target.refuse_sizes(graph)
-        return {"trtexec": trtexec_command(graph, self.file, self.building, self.target.release)}
+        precision = precision_of(graph)
+        words = trtexec_command(graph.inputs, precision, self.file, self.building, self.target.release)
+        return {"trtexec": words}
 
     def _checked(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prototrt.caffe_proto.common.shell_words import quoted
+from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.converter.glance.facts import FileFacts, FileKind
 
 _NET, _WEIGHTS = "NET.prototxt", "WEIGHTS.caffemodel"
@@ -19,6 +19,16 @@ _STEPS: dict[FileKind, str] = {
     FileKind.DATABASE: "prototrt convert {file} --shape {input}:SIZES -o {stem}.plan",
     FileKind.ONNX: "trtexec --onnx={file} --saveEngine={stem}.plan",
     FileKind.PLAN: "prototrt run {file} --inputs in.npz -o out.npz{trust}",
+    FileKind.MODULE: "{path}python -c 'import {stem}; print({stem}.load())'",
+    FileKind.SAFETENSORS: "prototrt weights set {net} WEIGHTS.caffemodel {file} -o new.caffemodel",
+    FileKind.ONNX_WEIGHTS: "prototrt inspect {of}",
+    FileKind.SCRIPT: "sh {file}",
+    FileKind.KERNELS: "prototrt inspect {of}",
+    FileKind.SELFTEST: "prototrt selftest --show {file}",
+    FileKind.RULE: "prototrt inspect {net} --rules {file}",
+    FileKind.RULE_TEST: "python -m pytest {file}",
+    FileKind.SERVER_CONFIG: "tritonserver --model-repository={repository}",
+    FileKind.VIDEO_PARSER: "make -C {folder}",
     FileKind.NPZ_WEIGHTS: "prototrt convert {net} {file} -o {stem}.plan",
     FileKind.NPZ: "prototrt run {net} WEIGHTS.caffemodel --inputs {file} -o out.npz",
     FileKind.NPY: "prototrt run {net} WEIGHTS.caffemodel --inputs {file} -o out.npz",
@@ -38,12 +48,25 @@ _HINTS = {
     **dict.fromkeys((FileKind.PREDICT_NET, FileKind.INIT_NET, FileKind.DATABASE), _OF_SHAPES),
     FileKind.HDF5: 'save the arrays by blob name first, as numpy.savez("in.npz", data=array) does',
     FileKind.MEAN: "LAYER is the input that the mean is subtracted from",
+    FileKind.HEADER: "include it in a program in C++: samples/cpp shows one",
+    FileKind.LAYERS: "trex and other programs for layers of engines read it",
+    FileKind.REPORT: "a CI system shows it",
+    FileKind.CACHE_NOTES: "`prototrt cache prune` removes what is old",
+    FileKind.RESULT: "a program reads it: docs/json.md describes its keys",
+    FileKind.PAGE: "open it in a browser",
+    FileKind.DRAWING: "Graphviz shows it, and a browser if it is SVG",
+    FileKind.SERVER_MODEL: "Triton runs it, by the config in the folder above",
+    FileKind.VIDEO_CONFIG: "name it as config-file-path of nvinfer",
 }
 
 
 def next_step(facts: FileFacts) -> str | None:
     """The command, with the names of the files that lie beside this one; None if there is none."""
+    if facts.command:
+        return joined(facts.command)
     template = _STEPS.get(facts.kind)
+    if facts.kind is FileKind.SAFETENSORS and "of" in facts.mentions:
+        template = "prototrt inspect {of}"
     if template is None:
         return None
     path = Path(facts.file)
@@ -54,6 +77,7 @@ def next_step(facts: FileFacts) -> str | None:
     names = {
         "file": facts.file,
         "folder": str(path.parent),
+        "repository": str(path.parent.parent),
         "stem": path.stem,
         "net": net,
         "net_stem": Path(net).stem,
@@ -65,6 +89,7 @@ def next_step(facts: FileFacts) -> str | None:
         "input": inputs[0] if isinstance(inputs, list) and inputs else "INPUT",
     }
     words = {name: quoted(text) for name, text in names.items()}
+    words["path"] = "" if path.parent == Path() else f"PYTHONPATH={quoted(str(path.parent))} "
     return template.format(**words, plain=facts.file, trust=" --trust" if is_trusted else "")
 
 

@@ -13,29 +13,32 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.builder_options import Release, trtexec_words
 from prototrt.converter.companions.script import plan_of
 from prototrt.converter.options import BuildOptions
-from prototrt.surgery.ir import Graph, Range, Value, computable, range_of
-from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.ir import Range, Value, computable, range_of
 
 
 def trtexec_command(
-    graph: Graph, path: str | os.PathLike[str], building: BuildOptions, release: Release
+    inputs: Sequence[Value],
+    precision: str,
+    path: str | os.PathLike[str],
+    building: BuildOptions,
+    release: Release,
 ) -> list[str]:
     """The words that build the engine beside the model at ``path``, for a release of trtexec.
 
-    Raises ``ConversionError``.
+    ``inputs`` and ``precision`` are those of the graph. Raises ``ConversionError``.
     """
     model = Path(path)
     words = ["trtexec", f"--onnx={model.name}", f"--saveEngine={plan_of(path)}"]
-    if precision_of(graph) != "fp32":
+    if precision != "fp32":
         words.append("--stronglyTyped")  # the model says which number has which type
     if not building.tf32:
         words.append("--noTF32")
-    return [*words, *trtexec_words(building, release), *_shapes(graph)]
+    return [*words, *trtexec_words(building, release), *_shapes(inputs)]
 
 
-def _shapes(graph: Graph) -> Iterator[str]:
+def _shapes(inputs: Sequence[Value]) -> Iterator[str]:
     """The smallest, usual and largest shapes of the inputs that vary."""
-    varying = [value for value in graph.inputs if any(isinstance(dim, str) for dim in value.shape)]
+    varying = [value for value in inputs if any(isinstance(dim, str) for dim in value.shape)]
     spans = {value: [range_of(computable(dim)) for dim in value.shape] for value in varying}
     sizes: Mapping[str, Callable[[Range], int]] = {
         "min": lambda span: span.min,

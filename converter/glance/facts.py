@@ -29,11 +29,30 @@ class FileKind(enum.Enum):
     NPY = "an array in an npy file"
     HDF5_WEIGHTS = "weights in an HDF5 file"
     HDF5 = "an HDF5 file"
+    MODULE = "a PyTorch module that prototrt wrote"
+    SAFETENSORS = "weights in a safetensors file"
+    ONNX_WEIGHTS = "the weights of an ONNX model"
+    SCRIPT = "a script that builds an engine with trtexec"
+    HEADER = "a C++ header for an engine or a model"
+    KERNELS = "kernels that TensorRT for RTX has compiled for a plan"
+    LAYERS = "the layers of an engine, as TensorRT lists them"
     MANIFEST = "the manifest of an engine or a model"
     SCALES = "a file of scales"
     TABLE = "a calibration table"
     VERIFICATION = "the result of a verification"
     MODEL_LIST = "a list of models"
+    REPORT = "the report of a list of models"
+    CACHE_NOTES = "the notes of a cached conversion"
+    RESULT = "the result of a command, for programs"
+    SELFTEST = "the results of a self-test"
+    PAGE = "a page that shows a net"
+    DRAWING = "a drawing by Graphviz"
+    RULE = "a rule for a layer"
+    RULE_TEST = "a test of a rule"
+    SERVER_CONFIG = "the config of a model in Triton"
+    SERVER_MODEL = "a model for Triton's Python backend"
+    VIDEO_CONFIG = "a config of DeepStream's Gst-nvinfer"
+    VIDEO_PARSER = "a parser of boxes for DeepStream's Gst-nvinfer"
     IMAGE = "an image"
     FOLDER = "a folder"
     OTHER = "another file"
@@ -56,7 +75,8 @@ class FileFacts:
     """What a file is and holds. ``size`` is in bytes; ``facts`` has a title for each fact.
 
     ``words`` say what the file is; ``other`` replaces the words of the kind. ``advice`` says what to do with a file
-    that prototrt cannot use. ``mentions`` has the names of other files, by their role for this one.
+    that prototrt cannot use. ``mentions`` has the names of other files, by their role for this one. ``command`` has
+    the words of the next command, where the manifest beside the file says it.
     """
 
     file: str
@@ -68,6 +88,7 @@ class FileFacts:
     other: str | None = None
     advice: str | None = None
     warnings: Sequence[str] = ()
+    command: Sequence[str] = ()
 
     @property
     def words(self) -> str:

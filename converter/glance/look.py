@@ -46,18 +46,36 @@ def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
     file = open_input(name, _WHAT)
     head = file.head
     with errors_for_user(name, _WHAT):
+        if head.strip() and (ours := _ours(file)) is not None:
+            return ours
         kind = kind_of(head)
-        if kind is PLAN:
-            from prototrt.converter.glance import plans
-
-            return plans.plan(name, file.size, head)
         if kind is not None:
             reader = _readers().get(kind)
-            return reader(file) if reader else _stranger(file, kind)
+            return _with_manifest(reader(file)) if reader else _stranger(file, kind)
         refuse_strangers(head, name, _WHAT, "get the file again")
         if looks_like_text(head):
             return _readers()[NETDEF](file) if is_netdef(file) else _text(file)
         return _message(file, head)
+
+
+def _ours(file: OpenFile) -> FileFacts | None:
+    from prototrt.converter.glance import written
+
+    facts = written.beginning(file)
+    return facts and _with_manifest(facts)
+
+
+def _with_manifest(facts: FileFacts) -> FileFacts:
+    if facts.kind not in (FileKind.MODULE, FileKind.ONNX, FileKind.PLAN):
+        return facts
+    from prototrt.converter.glance import manifests
+
+    return manifests.with_manifest(facts)
+
+
+def _plan(file: OpenFile) -> FileFacts:
+    """TensorRT alone knows what is in it."""
+    return FileFacts(file.name, FileKind.PLAN, file.size)
 
 
 def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
@@ -71,6 +89,7 @@ def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
         NPY: arrays.npy,
         NPZ: arrays.npz,
         ONNX: nets.onnx_model,
+        PLAN: _plan,
     }
 
 

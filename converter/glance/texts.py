@@ -9,7 +9,8 @@ from prototrt.caffe_proto.common.files import OpenFile, value_from_json
 from prototrt.caffe_proto.recognition import is_net, is_solver, nets_of_solver, text_of
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
-from prototrt.converter.glance.plans import of_manifest_file
+from prototrt.converter.glance.manifests import facts_of
+from prototrt.converter.glance.written import result
 from prototrt.surgery.scales.scales_file import read_scales
 from prototrt.surgery.scales.tables import read_table
 
@@ -49,11 +50,11 @@ def _json(file: OpenFile, content: str) -> FileFacts | None:
         return None
     if not isinstance(value, dict):
         return None
-    if "recurrences" in value and "inputs" in value:
-        facts = of_manifest_file(file.content[:])
+    if {"recurrences", "inputs", "tool"} <= value.keys():
+        facts = facts_of(file.content[:])
         of = file.name.removesuffix(".json")
         return FileFacts(file.name, FileKind.MANIFEST, file.size, facts, mentions={"of": of})
-    if "blobs" in value:
+    if "blobs" in value and "bottoms" not in value:
         return _scales(file)
     if "comparisons" in value and "holds" in value:
         return FileFacts(
@@ -64,7 +65,7 @@ def _json(file: OpenFile, content: str) -> FileFacts | None:
         )
     if value and all(isinstance(each, dict) and {"scale", "min"} & each.keys() for each in value.values()):
         return _table(file)
-    return FileFacts(
+    return result(file, value) or FileFacts(
         file.name,
         FileKind.OTHER,
         file.size,

@@ -73,7 +73,7 @@ def inspect(
     """
     from prototrt.converter.commandline.glance import Glance, print_glance
     from prototrt.converter.commandline.report import print_inspection
-    from prototrt.converter.glance.plans import with_checked_files
+    from prototrt.converter.glance.manifests import with_checked_files
     from prototrt.converter.steps import inspect
     from prototrt.surgery.views.inspection import Inspection
 

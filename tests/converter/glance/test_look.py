@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,17 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.converter.commandline.next_steps import next_step
+from prototrt.converter.commandline.next_steps import hint, next_step
 from prototrt.converter.glance.facts import FileKind
 from prototrt.converter.glance.look import look_at
-from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
+from prototrt.converter.onnx import file as onnx_file
+from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run
+from prototrt.tests.converter.deepstream.test_deepstream import CLUSTERS, written
+from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS
 
 CAFFE2 = GOLDENS / "caffe2" / "lstm_basic"
 MINIDB = GOLDENS / "caffe2" / "lstm_minidb"
-HEADER = b"vtrt" + bytes(12) + (4096).to_bytes(8, "little") + bytes([1, 7, 1, 116])
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def hdf5_data(path: Path) -> None:
 
 
 def plan(path: Path) -> None:
-    path.write_bytes(HEADER.ljust(4096, b"\0"))
+    path.write_bytes(b"vtrt".ljust(4096, b"\0"))
 
 
 def plan_with_manifest(path: Path) -> None:
@@ -103,6 +107,7 @@ def plan_with_manifest(path: Path) -> None:
 
 MANIFEST = {
     "format": 1,
+    "tool": {"name": "prototrt", "version": "0.3.0"},
     "network": "net",
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
     "outputs": [{"name": "y", "dtype": "float32", "shape": [1]}],
@@ -117,6 +122,60 @@ SCALES = {
     "data": [],
     "blobs": {"x": {"scale": 0.5}},
 }
+
+
+@cache
+def content(name: str, act: Callable[[Path], object]) -> bytes:
+    """A file that a command writes into a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        act(Path(folder))
+        return Path(folder, name).read_bytes()
+
+
+def made(name: str, act: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content(name, act))
+
+
+def converted(name: str, **options: Any) -> Callable[[Path], object]:
+    return lambda folder: prototrt.convert(DEPLOY, WEIGHTS, folder / name, **options)
+
+
+def with_weights_outside(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnx_file, "EXTERNAL_FROM", 0)
+        converted("net.onnx")(folder)
+
+
+def with_header(folder: Path) -> None:
+    converted("net.py", emit_header=str(folder / "net.h"))(folder)
+
+
+def served(folder: Path) -> None:
+    done("triton", STREAM, WEIGHTS, "-o", str(folder), "--platform", "python", "--name", "m")
+
+
+def detector(folder: Path) -> None:
+    written(CLUSTERS, folder)
+
+
+def new_rule(folder: Path) -> None:
+    (folder / "net.prototxt").write_text(
+        'layer { name: "d" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }\n'
+        'layer { name: "m" type: "Mystery" bottom: "x" top: "y" }\n'
+    )
+    done("new-rule", str(folder / "net.prototxt"), "m", "-o", str(folder / "rules.py"))
+
+
+def drawn(name: str) -> Callable[[Path], object]:
+    return lambda folder: done("dot", DEPLOY, "-o", str(folder / name))
+
+
+def listed(folder: Path) -> None:
+    (folder / "models.yaml").write_text(
+        f"models: [{{ prototxt: {Path(DEPLOY).resolve()}, weights: {Path(WEIGHTS).resolve()}, format: onnx }}]"
+    )
+    reports = ("--report-md", str(folder / "r.md"), "--report-junit", str(folder / "r.xml"))
+    done("batch", str(folder / "models.yaml"), "-o", str(folder / "out"), *reports)
 
 
 def texts(content: object) -> Callable[[Path], object]:
@@ -142,6 +201,90 @@ def array(path: Path) -> None:
 
 
 CONVERT = "prototrt convert NET.prototxt {folder}/file -o file.plan"
+OURS = [
+    Case(
+        "PyTorch module",
+        made("net.py", converted("net.py")),
+        FileKind.MODULE,
+        {},
+        "PYTHONPATH={folder} python -c 'import file; print(file.load())'",
+    ),
+    Case(
+        "safetensors",
+        made("net.safetensors", converted("net.py")),
+        FileKind.SAFETENSORS,
+        {"tensors": 22, "written by": f"prototrt {prototrt.__version__}"},
+        "prototrt weights set NET.prototxt WEIGHTS.caffemodel {folder}/file -o new.caffemodel",
+    ),
+    Case(
+        "weights of an ONNX model",
+        made("net.onnx.data", with_weights_outside),
+        FileKind.ONNX_WEIGHTS,
+        {},
+        "prototrt inspect {folder}/file",
+    ),
+    Case(
+        "script",
+        made("net.onnx.sh", converted("net.onnx", target="jetson")),
+        FileKind.SCRIPT,
+        {},
+        "sh {folder}/file",
+    ),
+    Case("header", made("net.h", with_header), FileKind.HEADER, {}, None),
+    Case(
+        "config of Triton",
+        made("m/config.pbtxt", served),
+        FileKind.SERVER_CONFIG,
+        {},
+        "tritonserver --model-repository={above}",
+    ),
+    Case("model of Triton", made("m/1/model.py", served), FileKind.SERVER_MODEL, {}, None),
+    Case("config of DeepStream", made("out/config_infer.txt", detector), FileKind.VIDEO_CONFIG, {}, None),
+    Case(
+        "parser of DeepStream",
+        made("out/nvdsinfer_net.cpp", detector),
+        FileKind.VIDEO_PARSER,
+        {},
+        "make -C {folder}",
+    ),
+    Case(
+        "rule",
+        made("rules.py", new_rule),
+        FileKind.RULE,
+        {},
+        "prototrt inspect NET.prototxt --rules {folder}/file",
+    ),
+    Case(
+        "test of a rule",
+        made("test_rules.py", new_rule),
+        FileKind.RULE_TEST,
+        {},
+        "python -m pytest {folder}/file",
+    ),
+    Case("page", made("net.html", drawn("net.html")), FileKind.PAGE, {}, None),
+    Case("drawing", made("net.dot", drawn("net.dot")), FileKind.DRAWING, {}, None),
+    Case("report in Markdown", made("r.md", listed), FileKind.REPORT, {}, None),
+    Case("report in JUnit's XML", made("r.xml", listed), FileKind.REPORT, {}, None),
+    Case("layers", texts({"Layers": ["a"], "Bindings": []}), FileKind.LAYERS, {"layers": 1}, None),
+    Case("notes of a cache", texts({"sha256": "", "notes": {}}), FileKind.CACHE_NOTES, {}, None),
+    Case("result", texts({"format": 1, "timings": []}), FileKind.RESULT, {"command": "bench"}, None),
+    Case(
+        "self-test",
+        texts({"format": 1, "prototrt": "0.3", "sections": [], "seconds": 1, "summary": ""}),
+        FileKind.SELFTEST,
+        {"prototrt": "0.3"},
+        "prototrt selftest --show {folder}/file",
+    ),
+]
+
+
+def kernels(path: Path) -> None:
+    path.write_bytes(bytes(range(256)))
+
+
+BESIDE_A_PLAN = Case("kernels", kernels, FileKind.KERNELS, {}, "prototrt inspect {folder}/net.plan")
+
+
 CASES = [
     Case(
         "caffemodel",
@@ -193,20 +336,21 @@ CASES = [
         onnx,
         FileKind.ONNX,
         {"net": "digits", "opsets": ["ai.onnx 17"], "producer": f"prototrt {prototrt.__version__}"},
-        "trtexec --onnx={folder}/file --saveEngine=file.plan",
+        "trtexec --onnx={folder}/file --saveEngine=file.plan --noTF32",
     ),
+    *OURS,
     Case(
         "plan without manifest",
         plan,
         FileKind.PLAN,
-        {"made by": "TensorRT for RTX", "version": "1.7.1.116"},
+        {},
         "prototrt run {folder}/file --inputs in.npz -o out.npz --trust",
     ),
     Case(
         "plan",
         plan_with_manifest,
         FileKind.PLAN,
-        {"version": "1.7.1.116", **FACTS_OF_MANIFEST},
+        FACTS_OF_MANIFEST,
         "prototrt run {folder}/file --inputs in.npz -o out.npz",
     ),
     Case("manifest", texts(MANIFEST), FileKind.MANIFEST, FACTS_OF_MANIFEST, "prototrt inspect {folder}/file"),
@@ -304,24 +448,27 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, BESIDE_A_PLAN], ids=str)
 def test_a_file_is_recognized_by_its_content(case: Case, tmp_path: Path) -> None:
-    file = tmp_path / "file"
+    file = tmp_path / ("file" if case is not BESIDE_A_PLAN else f"net.plan.{'0' * 16}.cache")
+    (tmp_path / "net.plan").write_bytes(b"vtrt")
     case.write(file)
     found = look_at(file)
     assert found is not None
     assert found.kind is case.kind
     assert {name: found.facts.get(name) for name in case.facts} == case.facts
-    assert next_step(found) == (case.next and case.next.replace("{folder}", str(tmp_path)))
+    assert next_step(found) == (
+        case.next and case.next.replace("{folder}", str(tmp_path)).replace("{above}", str(tmp_path.parent))
+    )
     facts = json.loads(done("inspect", str(file), "--json").stdout)
     assert (facts["kind"], facts["next"]) == (case.kind.name.lower(), next_step(found))
     shown = done("inspect", str(file)).stdout
     assert shown.startswith(f"{file}: {found.words}")
-    assert (next_step(found) or found.advice or "?") in shown
+    assert (next_step(found) or str(hint(found))) in shown
 
 
 def test_every_kind_is_covered(tmp_path: Path) -> None:
-    assert {case.kind for case in CASES} | {FileKind.DATABASE} == {*FileKind}
+    assert {case.kind for case in (*CASES, BESIDE_A_PLAN)} | {FileKind.DATABASE} == {*FileKind}
 
 
 def test_a_minidb() -> None:
@@ -385,15 +532,89 @@ def test_rows_and_facts_are_shown(tmp_path: Path) -> None:
     )
 
 
-def test_a_plan_that_is_cut_short(tmp_path: Path) -> None:
+def test_a_plan_without_manifest_says_so(tmp_path: Path) -> None:
+    """Its content is TensorRT's own."""
     file = tmp_path / "net.plan"
-    file.write_bytes(HEADER.ljust(1000, b"\0"))
-    result = run("inspect", str(file))
-    assert (result.exit_code, result.stderr) == (
-        3,
-        f"error: {file}: the plan is cut short: its header states 4096 bytes, the file has 1000\n"
-        "  fix: get the file again, or convert the model again\n",
+    plan(file)
+    told = done("inspect", str(file))
+    assert told.stdout.splitlines() == [
+        f"{file}: a TensorRT engine, 4.1 kB",
+        f"next  prototrt run {file} --inputs in.npz -o out.npz --trust",
+    ]
+    assert told.stderr == (
+        f"warning: {file}: there is no manifest beside it, net.plan.json: nothing says what the engine holds\n"
     )
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "\x00"])
+def test_a_manifest_that_is_none(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "net.plan"
+    plan(file)
+    Path(f"{file}.json").write_text(content)
+    assert done("inspect", str(file)).stderr == f"warning: {file}.json: is not a manifest that can be read\n"
+
+
+def onnx_with(folder: Path, **options: Any) -> Path:
+    prototrt.convert(DEPLOY, WEIGHTS, folder / "net.onnx", **options)
+    return folder / "net.onnx"
+
+
+NEXT: dict[str, tuple[dict[str, Any], str]] = {
+    "float32": ({}, "--noTF32"),
+    "float16": ({"precision": "fp16"}, "--stronglyTyped --noTF32"),
+    "sizes that vary": (
+        {"min_shapes": {"data": (1, 1, 32, 16), "cont": (1, 1)}, "outputs": ["prob"]},
+        "--noTF32 --minShapes=data:1x1x32x16,cont:1x1 --optShapes=data:40x1x32x16,cont:40x1"
+        " --maxShapes=data:40x1x32x16,cont:40x1",
+    ),
+    "a target's own": (
+        {"target": "datacenter", "precision": "fp16", "tf32": True, "builder_optimization_level": 5},
+        "--stronglyTyped --builderOptimizationLevel=5",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEXT)
+def test_the_manifest_says_how_trtexec_builds(case: str, tmp_path: Path) -> None:
+    options, words = NEXT[case]
+    file = onnx_with(tmp_path, **options)
+    command = f"trtexec --onnx={file} --saveEngine=net.plan {words}"
+    assert json.loads(done("inspect", str(file), "--json").stdout)["next"] == command
+
+
+@pytest.mark.parametrize("words", [["rm", "-r", "/"], ["trtexec", "; rm"], "rm", [], [1]])
+def test_a_manifest_proposes_trtexec_alone(words: object, tmp_path: Path) -> None:
+    file = onnx_with(tmp_path)
+    manifest = json.loads(Path(f"{file}.json").read_text())
+    Path(f"{file}.json").write_text(json.dumps({**manifest, "trtexec": words}))
+    assert json.loads(done("inspect", str(file), "--json").stdout)["next"].startswith(
+        f"trtexec --onnx={file} --save"
+    )
+
+
+def test_weights_beside_their_module(tmp_path: Path) -> None:
+    prototrt.convert(DEPLOY, WEIGHTS, tmp_path / "net.py")
+    found = look_at(tmp_path / "net.safetensors")
+    assert found is not None
+    assert next_step(found) == f"prototrt inspect {tmp_path}/net.py"
+    assert found.facts["written by"] == f"prototrt {prototrt.__version__}"
+
+
+SCHEMAS = {
+    file.name.partition(".")[0]: json.loads(file.read_text()) for file in (ROOT / "docs/schemas").iterdir()
+}
+COMMANDS = sorted(SCHEMAS.keys() - {"manifest", "selftest", "verify"})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_results_of_commands_are_told_apart(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps({key: [] for key in SCHEMAS[command]["required"]}))
+    found = look_at(file)
+    assert found is not None
+    assert found.kind is FileKind.RESULT
+    words = {"error": "one that failed", "inspect-file": "inspect of a file", "new-rule": command}
+    assert found.facts == {"command": words.get(command, command.replace("-", " "))}
 
 
 def test_an_array_whose_header_does_not_end(tmp_path: Path) -> None:
@@ -412,7 +633,7 @@ def test_a_manifest_of_another_plan_is_told(tmp_path: Path) -> None:
     plan(file)
     Path(f"{file}.json").write_text(json.dumps({**MANIFEST, "plan": {"bytes": 12}}))
     assert done("inspect", str(file)).stderr == (
-        f"warning: {file}.json: is about a plan of 12 bytes, this one has 4096\n"
+        f"warning: {file}.json: is about a file of 12 bytes, this one has 4096\n"
     )
 
 
