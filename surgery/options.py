@@ -52,6 +52,7 @@ OF_THE_NET = (
     "rules",
     "replace",
     "layout",
+    "keep_constant",
 )
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
@@ -89,6 +90,10 @@ class RewriteOptions(Options):
     outputs: Names | None = option(
         "Cut the net at these blobs; auto: before layers that cannot be converted; all: every blob is"
         " an output."
+    )
+    keep_constant: Names = option(
+        "Blobs that DummyData or an init net fills, to be kept constant where no output depends on an input.",
+        (),
     )
     cont: Cont = one_of(
         Cont,

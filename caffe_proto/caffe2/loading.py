@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, GIVE_BOTH_NETS
@@ -61,9 +61,9 @@ def load_caffe2(
     )
 
 
-def with_inputs(model: Model, names: Iterable[str]) -> Model:
+def with_inputs(model: Model, names: Collection[str]) -> Model:
     """The net with these blobs as inputs, although the init net fills them."""
-    fed = [name for name in names if name in model.stored]
+    fed = [name for name in model.stored if name in names]
     if not fed:
         return model
     stored = {name: blob for name, blob in model.stored.items() if name not in fed}
@@ -71,7 +71,7 @@ def with_inputs(model: Model, names: Iterable[str]) -> Model:
     integers = integer_blobs(
         operators, lambda blob: model.stored[blob].array.dtype.kind == "i" if blob in model.stored else None
     )
-    inputs = [_input(name, name in integers, model.file) for name in fed]
+    inputs = [_input(name, name in integers, model.file, model.stored[name].shape) for name in fed]
     blobs = {**model.blobs, **{name: name for name in fed}}
     return replace(model, layers=(*inputs, *model.layers), blobs=blobs, stored=stored)
 
@@ -235,10 +235,12 @@ def _inputs(
     return [_input(name, name in integers, file) for name in fed]
 
 
-def _input(name: str, is_integer: bool, file: str) -> Operator:
+def _input(name: str, is_integer: bool, file: str, shape: Sequence[int] | None = None) -> Operator:
     message = message_class("OperatorDef")(type="Input", output=[name])
     if is_integer:
         message.arg.add(name="dtype", i=INT32)
+    if shape is not None:
+        message.arg.add(name="shape", ints=shape)
     origin = Origin(file, 0, name, "Input", f'external input "{name}"')
     return Operator(name, "Input", message, (), (name,), origin, None)
 

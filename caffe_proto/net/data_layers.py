@@ -22,7 +22,7 @@ _LABELS = ("label_dim",)
 _SHAPES = ("dim", "shape.dim", "input_shape.dim")
 _PERHAPS_LABELS = re.compile("label|(?<![a-z])gt|gt(?![a-z])")
 """"gt" is short for ground truth, except inside of a word, as in length."""
-_FILLED_ALIKE = ("constant", "bilinear")
+FILLED_ALIKE = ("constant", "bilinear")
 """Fillers that do not draw random numbers."""
 
 
@@ -44,7 +44,7 @@ def _is_drawn(layer: Message) -> bool:
     fillers, tops = layer.dummy_data_param.data_filler, layer.top
     if len(fillers) not in (1, len(tops)):
         return False
-    drawn = [fillers[index % len(fillers)].type not in _FILLED_ALIKE for index in range(len(tops))]
+    drawn = [fillers[index % len(fillers)].type not in FILLED_ALIKE for index in range(len(tops))]
     return any(drawn) and all(
         is_drawn or is_label_by_name(top) for is_drawn, top in zip(drawn, tops, strict=True)
     )

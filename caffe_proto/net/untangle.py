@@ -3,8 +3,8 @@
 A layer works in place where a top is the bottom at the same position. Only that layer may read what
 it writes over: Caffe hands the others copies under other names, and then finds the blob made twice.
 The last value of a blob keeps the blob's name; an earlier one is called ``BLOB@LAYER``, after the
-layer that wrote it. The value of an Input keeps the plain name always, since users feed it; what is
-written over it later is called ``BLOB@LAYER`` down to the last."""
+layer that wrote it. The value of a layer that reads nothing keeps the plain name always, since users may feed it;
+what is written over it later is called ``BLOB@LAYER`` down to the last."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 from prototrt.caffe_proto.common.wording import Worded, listed
+from prototrt.caffe_proto.layer_types import Role, layer_type
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
@@ -151,8 +152,8 @@ def _names(walk: _Walk) -> dict[_WrittenBlob, str]:
     in_use = Names(walk.values, "@{}")
     names: dict[_WrittenBlob, str] = {}
     for blob, values in walk.values.items():
-        is_input = values[0].writer.message.type == "Input"
-        plain = values[0] if is_input else values[-1]
+        is_fed = layer_type(values[0].writer.message.type).role is Role.CONSTANT
+        plain = values[0] if is_fed else values[-1]
         for value in values:
             names[value] = blob if value is plain else in_use.free(f"{blob}@{value.writer.message.name}")
     return names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.commandline.options.common import verbosity
-from prototrt.converter.commandline.printing import show
+from prototrt.converter.commandline.printing import show, warn
 from prototrt.converter.commandline.progress import bar_of_parts
 from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 from prototrt.converter.writing.files import result_text
@@ -50,6 +50,7 @@ def _in_its_words(survey: Survey) -> Survey:
             net,
             message=worded(net.message, command_line_words),
             step=worded(net.step, command_line_words),
+            note=worded(net.note, command_line_words),
         )
         for net in survey.nets
     )
@@ -79,6 +80,7 @@ def print_survey(survey: Survey) -> None:
         for step, count in survey.steps:
             table.add_row(worded(step, command_line_words), str(count))
         table.show()
+    warn([net.note for net in survey.nets if net.note])
     counts = ", ".join(_counted(verdict, survey.count(verdict)) for verdict in Verdict)
     number = len(survey.nets)
     show(f"{number} net{'s' if number != 1 else ''}: {counts}")

@@ -69,9 +69,10 @@ def _step(step: tuple[str, int]) -> str:
 
 
 def _net(net: SurveyedNet) -> str:
+    message = "\n".join(filter(None, (net.note, net.message)))
     text = (
-        f"<details><summary>message</summary><pre>{escape(visible(net.message))}</pre></details>"
-        if net.message
+        f"<details><summary>message</summary><pre>{escape(visible(message))}</pre></details>"
+        if message
         else ""
     )
     cells = (

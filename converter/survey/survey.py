@@ -48,7 +48,7 @@ class SurveyedNet:
     """One net. ``lacking`` are types and fields without a rule, ``outputs`` those that convert in part.
 
     ``shapes`` are to be given, with letters for sizes that nobody states. ``step`` is what alone would make the net
-    whole, in words; empty if it takes more.
+    whole, in words; empty if it takes more. ``note`` says which blobs became inputs although the net fills them.
     """
 
     file: str
@@ -58,6 +58,7 @@ class SurveyedNet:
     outputs: tuple[str, ...] = ()
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
     step: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,8 @@ def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions) -> Sur
     if isinstance(result, Expansion):
         graph = result.graph
         outputs = tuple(value.name for value in graph.outputs) if graph.left_out else ()
-        whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes)
+        note = next((text for text in graph.warnings if "keep_constant" in options_in(text)), "")
+        whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes, note=note)
         return _but_left_out(whole, graph.left_out)
     errors, outputs = result.errors, tuple(result.cut)
     of_shapes = (ShapeError,) if model.weights.file else (ShapeError, WeightsError)
@@ -198,7 +200,11 @@ def _step(errors: Sequence[ConversionError]) -> str:
     """A rule, the removal of a field, or an option, if nothing else is wrong."""
     single, lacking = _single(errors), _lacking(errors)
     names = {error.lacking for error in single}
-    shared = set.intersection(*(options_in(error.fix) for error in single)) - {"outputs", "plugin"}
+    shared = set.intersection(*(options_in(error.fix) for error in single)) - {
+        "outputs",
+        "plugin",
+        "keep_constant",
+    }
     if len(names) == 1 and lacking and "overrides" not in shared:
         is_field = single[0].is_unknown_field
         return f"remove the field {lacking[0]}, or read it in a rule" if is_field else _rule_for(lacking[0])

@@ -11,7 +11,10 @@ from prototrt.surgery.ir import Dim, OpenSize, Shape, Value, measure
 
 
 def resizing(build: Builder, value: Value, shape: Shape) -> str | None:
-    """Advice for an input, what a Reshape makes of one, and a ContinuationIndicator; None for other values, and for sizes without a name."""
+    """Advice for an input, what a Reshape makes of one, and a ContinuationIndicator.
+
+    None for other values, and for sizes without a name.
+    """
     sizes = _sizes(shape)
     if sizes is None or value.is_constant:
         return None

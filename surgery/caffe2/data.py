@@ -18,13 +18,15 @@ from prototrt.surgery.ir import DType, Value, element_count
 
 @operator_rule("Input")
 def input_operator(build: LayerBuilder, operator: Operator) -> list[Value]:
-    """An external input of the net. Caffe2's files state neither its shape nor its type.
+    """An external input of the net. Caffe2's files state neither its shape nor its type, unless an init net fills it.
 
     Becomes: an input of the engine, float32, or int32 where its readers need whole numbers.
     """
     name = operator.tops[0]
-    dtype = DType.INT32 if operator.arguments.integer("dtype", 1) == INT32 else DType.FLOAT32
-    return [build.input(name, build.shape_of_input(name, None), dtype)]
+    arguments = operator.arguments
+    dtype = DType.INT32 if arguments.integer("dtype", 1) == INT32 else DType.FLOAT32
+    shape = arguments.integers("shape") if arguments.has("shape") else None
+    return [build.input(name, build.shape_of_input(name, shape), dtype)]
 
 
 @operator_rule(

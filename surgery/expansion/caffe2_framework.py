@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.caffe2.held_data import data_of, held_data
 from prototrt.caffe_proto.caffe2.loading import with_inputs
+from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
@@ -23,6 +25,7 @@ class Caffe2(Framework):
     rules = operator_rule
     kind = "operator"
     sources = ("predict_net", "init_net")
+    filler = "the init net holds"
     lets_tops_be_absent = True
     computes_with_constants = True
 
@@ -33,12 +36,27 @@ class Caffe2(Framework):
         """A blob that the init net fills becomes an input if the user gives its shape."""
         return with_inputs(model, names)
 
+    def fillable(self, model: Model, layers: Sequence[Layer]) -> Mapping[str, bool]:
+        return dict.fromkeys(held_data(layers, model.stored), False)
+
+    def data_bottoms(self, layer: Layer) -> Sequence[str]:
+        return data_of(layer)
+
+    def shapes_in_file(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
+        """Those of blobs that an init net fills."""
+        inputs = (layer for layer in layers if isinstance(layer, Operator) and layer.type == "Input")
+        return {
+            layer.tops[0]: layer.arguments.integers("shape")
+            for layer in inputs
+            if layer.arguments.has("shape")
+        }
+
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], shaped: Collection[str]
     ) -> list[ConversionError]:
-        """Caffe2's files state no shapes."""
+        """Caffe2's files state no shapes, except of what an init net fills."""
         inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
-        missing = [name for name in inputs if name not in shaped]
+        missing = [name for name in inputs if name not in {*shaped, *self.shapes_in_file(layers)}]
         if not missing:
             return []
         because = Worded("Caffe2's nets state none; the inputs are {}", listed(inputs))

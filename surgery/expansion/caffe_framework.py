@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import prototrt.surgery.layers  # noqa: F401  says where its rules are
@@ -17,11 +17,11 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.caffe_proto.forks import TYPES
-from prototrt.caffe_proto.layer_types import LAYER_TYPES, layer_type
+from prototrt.caffe_proto.layer_types import LAYER_TYPES, Role, layer_type
 from prototrt.caffe_proto.model import input_layer
-from prototrt.caffe_proto.net.data_layers import transformation
+from prototrt.caffe_proto.net.data_layers import FILLED_ALIKE, transformation
 from prototrt.caffe_proto.net.shape_examples import example_shape
-from prototrt.caffe_proto.schema import is_read_by, parameter_fields
+from prototrt.caffe_proto.schema import Message, is_read_by, message_class, parameter_fields
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.building.layer_rules import (
     names_of_bottoms,
@@ -33,6 +33,7 @@ from prototrt.surgery.building.limits import refuse_overflow
 from prototrt.surgery.building.shared_memory import warn_of_overwriting
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import LeftOut, Value
+from prototrt.surgery.layers.data import dummy_shapes
 
 
 class Caffe(Framework):
@@ -40,6 +41,7 @@ class Caffe(Framework):
     kind = "layer type"
     takes_overrides = True
     sources = ("prototxt", "weights")
+    filler = "DummyData fills"
 
     def rule_of(self, layer: Layer) -> LayerRule | None:
         if layer.type != "Python":
@@ -89,25 +91,35 @@ class Caffe(Framework):
         return outputs
 
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
-        """Blobs that no layer writes, and blobs that DummyData fills, become inputs if the user states a shape."""
-        dummies = [
-            layer
-            for layer in model.layers
-            if layer.type == "DummyData" and names and {*layer.tops} <= {*names}
-        ]
+        """Blobs that no layer writes, and tops of layers that read nothing, as inputs."""
         fed = [name for name in model.missing if name in names]
-        fed += [top for layer in dummies for top in layer.tops]
-        if not fed:
+        is_changed = any(
+            _is_constant(layer) and not {*layer.tops}.isdisjoint(names) for layer in model.layers
+        )
+        if not fed and not is_changed:
             return model
         layers = [
-            replace(layer, problems=_but_missing(layer.problems, fed))
+            replace(part, problems=_but_missing(part.problems, fed))
             for layer in model.layers
-            if layer not in dummies
+            for part in (_with_inputs(layer, names) if _is_constant(layer) else (layer,))
         ]
         missing = tuple(name for name in model.missing if name not in fed)
         blobs = {**model.blobs, **{name: name for name in fed}}
         inputs = [input_layer(name, model.file) for name in fed]
         return replace(model, layers=(*inputs, *layers), missing=missing, blobs=blobs)
+
+    def fillable(self, model: Model, layers: Sequence[Layer]) -> Mapping[str, bool]:
+        return {
+            # Zeros are left, or drawn numbers, where no number is stated.
+            top: any(filler.type in FILLED_ALIKE for filler in _filler(layer, index))
+            for layer in layers
+            if layer.type == "DummyData" and _stated_shapes(layer)
+            for index, top in enumerate(layer.tops)
+        }
+
+    def data_bottoms(self, layer: Layer) -> Sequence[str]:
+        states = layer_type(layer.type).states
+        return layer.bottoms[:-states] if states and layer.param.expose_hidden else layer.bottoms
 
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], inputs: Collection[str]
@@ -236,3 +248,46 @@ def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> t
     return tuple(
         error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
     )
+
+
+def _is_constant(layer: Layer) -> bool:
+    """Whether the layer reads nothing, and makes what it holds."""
+    return layer_type(layer.type).role is Role.CONSTANT and layer.type != "Input"
+
+
+def _with_inputs(layer: Layer, names: Collection[str]) -> Iterator[Layer]:
+    """The layer with these of its tops as inputs, of the shapes that it states."""
+    shapes = _stated_shapes(layer) if layer.type == "DummyData" else ()
+    if not shapes and not {*layer.tops} <= {*names}:
+        yield layer
+        return
+    for index, top in enumerate(layer.tops):
+        made = input_layer(top, layer.origin.file)
+        if top not in names:
+            yield _alone(layer, index, shapes[index])
+            continue
+        if shapes:
+            made.message.input_param.shape.add().dim.extend(shapes[index])
+        yield replace(made, origin=replace(made.origin, line=layer.origin.line), problems=layer.problems)
+
+
+def _alone(layer: Layer, index: int, shape: Sequence[int]) -> Layer:
+    """A DummyData that fills only one of its tops."""
+    message = message_class("LayerParameter")(name=layer.name, type=layer.type, top=[layer.top_blob(index)])
+    message.dummy_data_param.shape.add().dim.extend(shape)
+    message.dummy_data_param.data_filler.extend(_filler(layer, index))
+    return replace(layer, message=message, tops=(layer.tops[index],))
+
+
+def _filler(layer: Layer, index: int) -> Sequence[Message]:
+    """What fills a top of a DummyData; nothing where zeros are left."""
+    fillers = layer.param.data_filler
+    return [fillers[min(index, len(fillers) - 1)]] if fillers else []
+
+
+def _stated_shapes(layer: Layer) -> Sequence[tuple[int, ...]]:
+    """The shapes of a DummyData; none where the layer is refused."""
+    try:
+        return dummy_shapes(layer)
+    except ConversionError:
+        return ()

@@ -22,6 +22,7 @@ from prototrt.surgery.building.layer_rules import check_bottoms, replacement, ru
 from prototrt.surgery.building.limits import refuse_oversized
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework, framework_named
+from prototrt.surgery.expansion.live_outputs import fed_net, refuse_dead_end, remarks_on_inputs
 from prototrt.surgery.expansion.needed_layers import (
     AUTO,
     NeededPart,
@@ -29,7 +30,6 @@ from prototrt.surgery.expansion.needed_layers import (
     independent,
     inputs_of,
     last_computable,
-    needed_part,
     remarks,
     sources_of,
     with_advice,
@@ -118,8 +118,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
     shaped = {*shapes_of_options(options), *profile_of(options).names()}
     framework = _framework(model, options)
-    model = framework.with_inputs(model, shaped)
-    part = needed_part(model, options.outputs, framework)
+    model, part = fed_net(model, options, framework, shaped)
     blocked = blocked_layers(model, part.layers, framework)
     shapeless = framework.missing_shapes(model, part.layers, shaped)
     if unknown := [*shapes_of_nothing(model, shaped), *shapeless]:
@@ -164,6 +163,7 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     """The graph of a net whose layers are all expanded. Raises ``ConversionError``."""
     build, blobs, framework = expander.build, expander.blobs, expander.framework
     options = build.options
+    refuse_dead_end(model, part, options, framework)
     if options.state_arrays:
         refuse_states_of_nothing(model, options.state_arrays, build.used_states)
     if options.require_weights and build.without_weights:
@@ -176,7 +176,11 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     return replace(
         graph,
         sources=sources_of(model, framework, build),
-        warnings=(*graph.warnings, *remarks(model, part.layers, graph, options, framework)),
+        warnings=(
+            *graph.warnings,
+            *remarks_on_inputs(model, part, options, framework),
+            *remarks(model, part.layers, graph, options, framework),
+        ),
         left_out=tuple(part.left_out),
         net_inputs=inputs_of(model),
         learned=tuple(build.parameters),

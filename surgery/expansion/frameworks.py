@@ -84,6 +84,20 @@ class Framework(ABC):
     def with_inputs(self, model: Model, names: Collection[str]) -> Model:
         """The net, in which further blobs are inputs because the user states their shapes."""
 
+    filler: str
+    """What fills the blobs that programs may write into, as in "which DummyData fills"."""
+
+    @abstractmethod
+    def fillable(self, model: Model, layers: Sequence[Layer]) -> Mapping[str, bool]:
+        """The blobs that these layers read and the net itself fills, although programs may write into them.
+
+        For each, whether the net states its numbers.
+        """
+
+    def data_bottoms(self, layer: Layer) -> Sequence[str]:
+        """The bottoms of a layer without those that hold states."""
+        return layer.bottoms
+
     @abstractmethod
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], inputs: Collection[str]

@@ -18,7 +18,6 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.files import identity_of
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
-from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.dynamic_sizes import sizes_text
@@ -35,13 +34,14 @@ class NeededPart:
     """The layers to expand, in the order of the file, and the blobs to compute, by their SSA names.
 
     ``was_asked_for`` says whether the user named these blobs. ``left_out`` are layers that the net ends before
-    in any case.
+    in any case. ``fed`` are blobs that became inputs although the net fills them.
     """
 
     layers: Sequence[Layer]
     outputs: Sequence[str]
     was_asked_for: bool
     left_out: Sequence[LeftOut]
+    fed: Sequence[str] = ()
 
 
 def needed_part(model: Model, outputs: Sequence[str] | None, framework: Framework) -> NeededPart:
@@ -49,9 +49,9 @@ def needed_part(model: Model, outputs: Sequence[str] | None, framework: Framewor
     is_all = list(outputs or ()) == [ALL] and ALL not in model.blobs
     if outputs is not None and not is_all:
         named = _named_blobs(model, outputs)
-        return NeededPart(_needed_layers(model, named), named, True, ())
+        return NeededPart(needed_layers(model, named), named, True, ())
     usual, left_out = framework.usual_outputs(model, _final_blobs(model))
-    layers = _needed_layers(model, usual)
+    layers = needed_layers(model, usual)
     return NeededPart(layers, _every_blob(model, layers) if is_all else usual, False, left_out)
 
 
@@ -107,7 +107,7 @@ def _every_blob(model: Model, layers: Sequence[Layer]) -> list[str]:
     return [top for layer in layers if layer.type != "Input" for top in layer.tops if top in last]
 
 
-def _needed_layers(model: Model, outputs: Sequence[str]) -> list[Layer]:
+def needed_layers(model: Model, outputs: Sequence[str]) -> list[Layer]:
     """The layers that the wanted blobs depend on, in the order of the file."""
     needed = set(outputs)
     kept: list[Layer] = []
@@ -186,8 +186,6 @@ def remarks(
         yield Worded("{}: {}", model.file, sizes_text(options, graph.symbols))
     if options.preprocess and not any(map(framework.transforms, layers)):
         yield f"{model.file}: nothing to preprocess: no data layer states a mean or a scale"
-    if not graph.inputs:
-        yield _without_inputs(model)
     if options.state != "bind" and graph.recurrences:
         names = listed([pair.input.name for pair in graph.recurrences])
         yield Worded(
@@ -196,15 +194,6 @@ def remarks(
             Option("state"),
             names,
         )
-
-
-def _without_inputs(model: Model) -> str:
-    """The warning that the net has no inputs. It says how to turn a blob that DummyData fills into an input."""
-    warning = f"{model.file}: the net has no inputs: its outputs are always the same"
-    dummies = [top for layer in model.layers if layer.type == "DummyData" for top in layer.tops]
-    if not dummies:
-        return warning
-    return Worded("{}; {} makes an input", warning, shape_option(dummies[0], model.layers))
 
 
 def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple[Source, ...]:

@@ -49,7 +49,8 @@ def _input(build: LayerBuilder, top: str, dims: tuple[int, ...] | None) -> Value
 
 @layer_rule("DummyData")
 def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
-    """Constants. Tops with random fillers become inputs: Caffe draws other numbers on every call.
+    """Constants. Tops with random fillers become inputs: Caffe draws other numbers on every call. Where no output
+    depends on an input, tops that the outputs need become inputs: programs write into them.
 
     Becomes: constants, or inputs of the engine.
     Source: caffe ``src/caffe/layers/dummy_data_layer.cpp``.
@@ -62,7 +63,7 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
             fix="state data_filler once, or once per top",
         )
     tops = []
-    for index, shape in enumerate(_dummy_shapes(param, count)):
+    for index, shape in enumerate(dummy_shapes(layer)):
         fillers = param.data_filler
         filler: Any = fillers[index if len(fillers) > 1 else 0] if fillers else None
         tops.append(build.constant(_filled(layer, index, filler, shape), "data"))
@@ -79,8 +80,9 @@ def _kept(layer: Layer) -> str:
     )
 
 
-def _dummy_shapes(param: Any, count: int) -> list[tuple[int, ...]]:
-    """One shape a top, from ``shape`` or from the old num, channels, height and width."""
+def dummy_shapes(layer: Layer) -> list[tuple[int, ...]]:
+    """One shape a top, from ``shape`` or from the old num, channels, height and width. Raises ``NetError``."""
+    param, count = layer.param, len(layer.tops)
     legacy = [param.num, param.channels, param.height, param.width]
     if any(len(sizes) for sizes in legacy):
         if len(param.shape) or any(len(sizes) not in (1, count) for sizes in legacy):
@@ -121,7 +123,7 @@ def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Ar
 
 def _inputs(layer: Layer) -> Option:
     """The option that makes inputs of all tops."""
-    shapes = _dummy_shapes(layer.param, len(layer.tops))
+    shapes = dummy_shapes(layer)
     return Option("shapes", {layer.top_blob(index): shape for index, shape in enumerate(shapes)})
 
 

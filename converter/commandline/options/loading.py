@@ -46,6 +46,7 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         click.argument("weights", required=False, type=InputFile()),
         _net_options(*stage_names),
         field_option(RewriteOptions, "outputs", "--output", multiple=True, metavar="BLOB"),
+        field_option(RewriteOptions, "keep_constant", multiple=True, metavar="BLOB"),
         field_option(RewriteOptions, "cont"),
         field_option(LoadOptions, "random_weights", metavar="SEED"),
         field_option(RewriteOptions, "fork"),

@@ -20,6 +20,7 @@ SECTIONS = {
     ),
     "The net": (
         "outputs",
+        "keep_constant",
         "phase",
         "level",
         "stages",

@@ -152,6 +152,21 @@ def test_json(folder: Path) -> None:
     assert "there is no rule for this layer type\n  fix: " in in_part["message"]
 
 
+def test_what_became_an_input_is_told(tmp_path: Path) -> None:
+    fill = "layer { name: 'x' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 2 } } }"
+    net, page = tmp_path / "net.prototxt", tmp_path / "report.html"
+    net.write_text(f"{fill} {MID}")
+    words = (
+        'no output depends on an input, so "x", which DummyData fills, became an input;'
+        " --keep-constant x keeps it constant"
+    )
+    result = CliRunner().invoke(main, ["survey", str(net), "-o", str(page)])
+    assert f"warning: {net}: {words}\n" in result.stderr
+    assert words.replace('"', "&quot;") in page.read_text()
+    result = CliRunner().invoke(main, ["survey", str(net), "--json"])
+    assert json.loads(result.stdout)["nets"][0]["note"] == f"{net}: {words}"
+
+
 def test_the_page_shows_what_users_wrote_as_text() -> None:
     net = SurveyedNet("<a>.prototxt", Verdict.IN_PART, "no rule for <b>", ("<b>",), ("c",))
     page = survey_page(Survey((net,)))

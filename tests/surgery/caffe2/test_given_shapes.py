@@ -29,8 +29,12 @@ def test_an_input_in_the_place_of_a_fill(model: prototrt.Model) -> None:
     np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
-def test_without_a_shape_it_is_what_the_init_net_fills(model: prototrt.Model) -> None:
-    assert prototrt.rewrite(model).inputs == ()
+def test_without_a_shape_it_has_that_of_the_init_net(model: prototrt.Model) -> None:
+    assert [(value.name, value.shape) for value in prototrt.rewrite(model).inputs] == [("x", (2,))]
+
+
+def test_kept_constant_it_is_what_the_init_net_fills(model: prototrt.Model) -> None:
+    assert prototrt.rewrite(model, keep_constant=["x"]).inputs == ()
 
 
 def test_a_shape_of_nothing_is_refused(model: prototrt.Model) -> None:

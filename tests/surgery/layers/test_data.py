@@ -10,13 +10,16 @@ from prototrt.caffe_proto.forks import Fork
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, told
 
+BESIDE = {"z": np.zeros(1, np.float32)}
+SHAPES = {"z": (1,)}
+
 
 def dummy(param: str, tops: str = 'top: "a" top: "b"') -> str:
-    """DummyData, each top plus an input: a net of constants alone would compute nothing."""
+    """DummyData beside an input, and a layer that reads each top."""
     layer = f'layer {{ name: "op" type: "DummyData" {tops} dummy_data_param {{ {param} }} }}\n'
     sums = [
         f'layer {{ name: "sum_{name}" type: "Power" bottom: "{name}" top: "y{name}" }}\n'
-        for name in ("a", "b")
+        for name in ("a", "b", "z")
     ]
     return layer + "".join(sums)
 
@@ -34,13 +37,13 @@ DUMMIES = {
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("param", DUMMIES)
 def test_dummy_data(on: Way, param: str) -> None:
-    results = run(dummy(param), {}, on=on)
+    results = run(dummy(param), BESIDE, on=on)
     for name, expected in zip(("ya", "yb"), DUMMIES[param], strict=True):
         np.testing.assert_array_equal(results[name], expected)
         assert results[name].shape == expected.shape
 
 
-OP = 'net.prototxt:1: layer "op" (DummyData)'
+OP = 'net.prototxt:2: layer "op" (DummyData)'
 REFUSED = {
     "": f"{OP}: has 0 shapes for 2 tops, expected 1 or one per top\n  fix: state shape once, or once per top",
     "shape { dim: 2 } num: 1": (
@@ -64,7 +67,8 @@ REFUSED = {
     ),
     'shape { dim: 2 } data_filler { type: "gaussian" } data_filler { }': (
         f'{OP}: data_filler is "gaussian", expected "constant" or "bilinear"\n'
-        '  because every call of Caffe draws other numbers\n  fix: make it an input: shapes={"a": (2,)}'
+        "  because every call of Caffe draws other numbers\n"
+        '  fix: make its tops inputs: shapes={"a": (2,), "b": (2,)}; or convert the part before it: outputs=["yz"]'
     ),
     'shape { dim: 2 } data_filler { type: "bilinear" }': (
         f"{OP}: shape is (2,), expected four axes, the last two of equal size\n"
@@ -80,16 +84,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("param", REFUSED)
 def test_refused(param: str) -> None:
-    assert refusal(dummy(param), {}) == REFUSED[param]
+    assert refusal(dummy(param), SHAPES) == REFUSED[param]
 
 
 def test_bilinear_filler() -> None:
     """A kernel of 4 interpolates with 1/4, 3/4, 3/4, 1/4; one of 3 with 1/2, 1, 1/2."""
     param = 'shape {{ dim: 1 dim: 2 dim: {0} dim: {0} }} data_filler {{ type: "bilinear" }}'
-    even = run(dummy(param.format(4)), {})["ya"]
+    even = run(dummy(param.format(4)), BESIDE)["ya"]
     row = np.array([0.25, 0.75, 0.75, 0.25])
     np.testing.assert_allclose(even, np.broadcast_to(np.outer(row, row), (1, 2, 4, 4)))
-    odd = run(dummy(param.format(3)), {})["ya"]
+    odd = run(dummy(param.format(3)), BESIDE)["ya"]
     np.testing.assert_allclose(odd[0, 1], np.outer([0.5, 1, 0.5], [0.5, 1, 0.5]))
 
 
