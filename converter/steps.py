@@ -90,6 +90,7 @@ def new_rule(model: Model, layer: str, file: PathLike, options: RewriteOptions) 
     """Begin a rule for a layer in a new file, with a test of it beside it. Raises ``ConversionError``."""
     from prototrt.converter.writing.ownership import Unnamed
     from prototrt.converter.writing.publication import publication
+    from prototrt.converter.writing.texts import python, write_text
     from prototrt.surgery.views.new_rule import new_rule
 
     rule, path = new_rule(model, layer, options), Path(os.fspath(file))
@@ -102,8 +103,7 @@ def new_rule(model: Model, layer: str, file: PathLike, options: RewriteOptions) 
             (written, rule.rule_text()),
             (test, rule.test_text(path.name, str(path.parent))),
         ):
-            with files.create(each) as stream:
-                stream.write(text.encode())
+            write_text(files, each, text, python)
     return WrittenRule(rule, written, test)
 
 

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, enum_name, is_repeated
 from prototrt.caffe_proto.text.scalars import BadValueError, number_of, text_from_bytes, unescaped
-from prototrt.caffe_proto.text.tokens import MOST_KEPT, Token, TokenKind
+from prototrt.caffe_proto.text.tokens import MOST_KEPT, Token, TokenKind, Tokens
 
 _OF_THE_PLACE = (
     "name",
@@ -92,6 +92,22 @@ def written_value(tokens: Sequence[Token]) -> Any:
     except (BadValueError, IndexError, TypeError, ValueError):
         return None
     return None if rest else value
+
+
+def message_of(text: str) -> dict[str, Any]:
+    """A message of whatever schema, by its fields. Raises ``ValueError`` for a text that is none."""
+    try:
+        tokens, taken = Tokens(text, ""), []
+        while tokens.ahead.kind is not TokenKind.END:
+            taken.append(tokens.take())
+        end = Token(TokenKind.SIGN, "}", len(text))
+        rest = [end, *(token for token in reversed(taken) if token.text not in (":", ",", ";"))]
+        message = _block(rest)
+    except (BadValueError, ConversionError, IndexError, TypeError) as error:
+        raise ValueError(f"no message: {error}") from error
+    if rest:
+        raise ValueError("a block ends that did not begin")
+    return message
 
 
 def _value(rest: list[Token]) -> Any:

@@ -23,7 +23,6 @@ from prototrt.converter.batch.reports import (
     json_report,
     junit_report,
     markdown_report,
-    write_report,
 )
 from prototrt.converter.batch.runner import LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.batch.spec import read_models
@@ -32,6 +31,7 @@ from prototrt.converter.data.data import files_in
 from prototrt.converter.options import BatchOptions, BatchProgress
 from prototrt.converter.writing.files import refuse_overwriting
 from prototrt.converter.writing.side_files import product_files, refuse_foreign
+from prototrt.converter.writing.texts import atomic_text, json_value, xml
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -139,10 +139,10 @@ def _make_folder(folder: str) -> None:
 
 
 def _write_reports(options: BatchOptions, result: BatchResult) -> None:
-    for path, report in (
-        (options.report_junit, junit_report),
-        (options.report_json, json_report),
-        (options.report_md, markdown_report),
+    for path, report, reader in (
+        (options.report_junit, junit_report, xml),
+        (options.report_json, json_report, json_value),
+        (options.report_md, markdown_report, None),
     ):
         if path is not None:
-            write_report(path, report(result))
+            atomic_text(path, report(result), reader)

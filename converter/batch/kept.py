@@ -14,6 +14,7 @@ from typing import Any
 from prototrt.caffe_proto.common.files import open_regular, read_regular, sha256_of_stream
 from prototrt.converter.batch.entry import OUTPUTS
 from prototrt.converter.writing.side_files import PRODUCT_SUFFIXES, WEIGHTS_SUFFIX
+from prototrt.converter.writing.texts import checked, json_value
 
 _NAMES = {*PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, *(f".{name}" for name in OUTPUTS)}
 _TEXTS = [str]
@@ -93,7 +94,8 @@ class Notes:
     def save(self, path: Path) -> None:
         """Write them with their own SHA-256, to detect damage. Raises ``OSError``."""
         notes = asdict(self)
-        path.write_text(json.dumps({"sha256": _digest(notes), "notes": notes}), encoding="ascii")
+        text = json.dumps({"sha256": _digest(notes), "notes": notes})
+        path.write_bytes(checked(path, text, json_value))
 
     @classmethod
     def load(cls, path: Path, key: str) -> Notes:

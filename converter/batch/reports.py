@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.caffe_proto.common.wording import Command, command_words
 from prototrt.converter.batch.entry import Outcome, Status, worst_exit_code
-from prototrt.converter.writing.files import atomic_write, result_text
+from prototrt.converter.writing.files import result_text
 
 _SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️"}
 
@@ -53,11 +53,6 @@ class BatchResult:
         text = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
         many = f"{len(self.outcomes)} model{'' if len(self.outcomes) == 1 else 's'}"
         return f"{many} in {self.seconds:.1f} s{': ' if text else ''}{text}"
-
-
-def write_report(path: str, text: str) -> None:
-    with atomic_write(path) as stream:
-        stream.write(text.encode())
 
 
 def json_report(result: BatchResult) -> str:

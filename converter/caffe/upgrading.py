@@ -28,6 +28,7 @@ from prototrt.converter.writing.files import HashedStream, refuse_overwriting
 from prototrt.converter.writing.ownership import Unnamed, caffemodel_mark
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign_file
+from prototrt.converter.writing.texts import prototxt, write_text
 from prototrt.surgery.options import RewriteOptions
 
 _AXES_OF_WEIGHTS = {"InnerProduct": 2, "Embed": 2}
@@ -130,8 +131,7 @@ def upgrade(
         fix = Worded("move that file, or name one with {}", Option("weights_file", "FILE.caffemodel"))
         refuse_foreign_file(Option("file"), beside, fix)
     with publication(target) as files:
-        with files.create(target) as stream:
-            stream.write(net.text.encode())
+        write_text(files, target, net.text, prototxt)
         with files.create(weights) if weights else nullcontext() as stream:
             if stream is not None:
                 _write_weights(stream, net)

@@ -20,7 +20,7 @@ from prototrt.converter.companions.manifest import provenance
 from prototrt.converter.data.calls import all_data
 from prototrt.converter.options import CalibrateOptions, without_progress
 from prototrt.converter.signatures.signature import Signature
-from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.writing.texts import atomic_text, json_value
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
@@ -44,8 +44,7 @@ class Calibration:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file of scales. Raises ``ConversionError`` where it cannot be written."""
-        with atomic_write(path) as stream:
-            stream.write(self.scales.text().encode())
+        atomic_text(path, self.scales.text(), json_value)
 
     def _repr_html_(self) -> str:
         rows = [(name, f"{record.scale:g}") for name, record in self.scales.records.items()]

@@ -17,6 +17,7 @@ from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.commandline.options.common import refuse_files_read_and_written, verbosity
 
 if TYPE_CHECKING:
+    from prototrt.converter.writing.texts import Reader
     from prototrt.surgery.ir import Graph
 
 
@@ -223,12 +224,11 @@ def print_json(facts: Mapping[str, object]) -> None:
     click.get_current_context().meta[PRINTED] = True
 
 
-def write_text(target: str | None, text: str) -> None:
-    """Write the text to a file, or print it."""
-    from prototrt.converter.writing.files import atomic_write
+def write_text(target: str | None, text: str, reader: Reader | None) -> None:
+    """Write the text to a file, or print it, once its reader has read it."""
+    from prototrt.converter.writing.texts import atomic_text, checked
 
     if target is None:
-        show_lines(text, end="")
+        show_lines(checked("standard output", visible(text), reader).decode(), end="")
     else:
-        with atomic_write(target) as stream:
-            stream.write(text.encode())
+        atomic_text(target, text, reader)

@@ -10,6 +10,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.converter.writing.publication import Publication
+from prototrt.converter.writing.texts import write_text
 
 _TYPES = {"bool": ("boolean", 1), "float16": ("float16", 2), "float32": ("float32", 4), "int32": ("int32", 4)}
 """By type of a manifest: its enumerator, and the bytes of an element."""
@@ -47,8 +48,7 @@ struct Count {{
 
 def write_header(files: Publication, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
     """Write the header among files that appear together."""
-    with files.create(path) as stream:
-        stream.write(header_text(manifest, namespace_of(path)).encode())
+    write_text(files, path, header_text(manifest, namespace_of(path)), reader=None)
 
 
 def namespace_of(path: str | os.PathLike[str]) -> str:

@@ -19,6 +19,7 @@ from prototrt.converter.writing.files import json_text
 from prototrt.converter.writing.ownership import Unnamed
 from prototrt.converter.writing.publication import Publication, errors_of
 from prototrt.converter.writing.side_files import torch_weights
+from prototrt.converter.writing.texts import checked, json_value
 from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
 from prototrt.surgery.ops import Plugin, Scan, While
@@ -102,7 +103,7 @@ def describe(
 
 def content_of(manifest: Mapping[str, Any]) -> bytes:
     """The bytes of its file."""
-    return json_text(manifest).encode()
+    return checked("the manifest", json_text(manifest), json_value)
 
 
 def digest_of(content: bytes) -> str:

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.writing.ownership import SCRIPT_MARK, Unnamed
 from prototrt.converter.writing.publication import Publication
+from prototrt.converter.writing.texts import write_text
 from prototrt.surgery.ir.shapes import sizes
 
 _SCRIPT = """\
@@ -39,8 +40,7 @@ def plan_of(path: str | os.PathLike[str]) -> str:
 
 def write_script(files: Publication, path: str | os.PathLike[str], manifest: Mapping[str, Any]) -> None:
     """Write the script among files that appear together."""
-    with files.create(script_of(path)) as stream:
-        stream.write(script_text(manifest, path).encode())
+    write_text(files, script_of(path), script_text(manifest, path), reader=None)
 
 
 def script_text(manifest: Mapping[str, Any], path: str | os.PathLike[str]) -> str:

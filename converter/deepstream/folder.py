@@ -18,11 +18,12 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.converter.conversion import Product
-from prototrt.converter.deepstream.key_file import Groups, text_of
+from prototrt.converter.deepstream.key_file import Groups, groups_of, text_of
 from prototrt.converter.deepstream.networks import Meaning, VideoNet
 from prototrt.converter.deepstream.old_config import PROPERTY, OldConfig
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions, DeepStreamTarget
 from prototrt.converter.writing.publication import errors_of, finish, publication
+from prototrt.converter.writing.texts import checked
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import Precision
 
@@ -101,9 +102,9 @@ def write_folder(
             notes.append("nothing states a mean or a scale: pixels of 0 to 255 are fed as they are")
         for key, value in _DEFAULTS[network.meaning == "coverage"].items():
             config[PROPERTY].setdefault(key, value)
-        (place / CONFIG).write_text(_text(config), encoding="utf-8")
+        (place / CONFIG).write_bytes(checked(CONFIG, _text(config), groups_of))
         if labels is not None:
-            (place / LABELS).write_text(labels, encoding="utf-8")
+            (place / LABELS).write_bytes(checked(LABELS, labels, reader=None))
         if network.meaning in _PARSERS:
             _write_parser(place, name, network)
         finish(place)
@@ -237,13 +238,13 @@ def _write_parser(folder: Path, name: str, network: VideoNet) -> None:
     text = Path(__file__).with_name("parser.cpp").read_text(encoding="utf-8")
     for word, value in {"@FILE@": source, "@LIBRARY@": library, "@OUTPUTS@": names}.items():
         text = text.replace(word, value)
-    (folder / source).write_text(text, encoding="utf-8")
-    (folder / "Makefile").write_text(
+    makefile = (
         "DEEPSTREAM ?= /opt/nvidia/deepstream/deepstream\n"
         f"{library}: {source}\n"
-        "\t$(CXX) -O2 -Wall -shared -fPIC -I$(DEEPSTREAM)/sources/includes $< -o $@\n",
-        encoding="utf-8",
+        "\t$(CXX) -O2 -Wall -shared -fPIC -I$(DEEPSTREAM)/sources/includes $< -o $@\n"
     )
+    for file, content in {source: text, "Makefile": makefile}.items():
+        (folder / file).write_bytes(checked(file, content, reader=None))
 
 
 def _quoted(name: str) -> str:

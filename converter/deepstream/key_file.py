@@ -20,7 +20,7 @@ _ESCAPES = {"": "", "s": " ", "n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _LETTERS = {character: letter for letter, character in _ESCAPES.items() if character.strip(" ")}
 
 
-class KeyFileError(Exception):
+class KeyFileError(ValueError):
     """A line that GLib does not read."""
 
 

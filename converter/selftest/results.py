@@ -14,7 +14,8 @@ from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.selftest.rows import BAD, NOT_TRIED, OK, Row
-from prototrt.converter.writing.files import FORMAT, atomic_write, result_text
+from prototrt.converter.writing.files import FORMAT, result_text
+from prototrt.converter.writing.texts import atomic_text, json_value
 
 _LARGEST = 1 << 24
 """Bytes of a file of results: ours have some 50 thousand."""
@@ -98,8 +99,7 @@ class SelfTest:
 
     def save(self, file: PathLike) -> None:
         """Write the file that ``read`` reads. Raises ``ConversionError``."""
-        with atomic_write(os.fspath(file)) as stream:
-            stream.write(result_text(self.as_dict()).encode())
+        atomic_text(file, result_text(self.as_dict()), json_value)
 
     def refuse(self) -> None:
         """Raise ``VerificationError`` if anything is wrong, fails or crashes."""

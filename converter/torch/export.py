@@ -18,6 +18,7 @@ from prototrt.converter.torch.safetensors import write_safetensors
 from prototrt.converter.torch.source import module_text
 from prototrt.converter.writing.publication import publication
 from prototrt.converter.writing.side_files import refuse_foreign, torch_weights
+from prototrt.converter.writing.texts import python, write_text
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import lowered
@@ -50,8 +51,7 @@ def export_torch(
     weights = torch_weights(os.fspath(path))
     source = module_text(lowered(graph, "torch"), Path(weights).name)
     with publication(path) as files:
-        with files.create(path) as stream:
-            stream.write(source.text.encode())
+        write_text(files, path, source.text, python)
         with files.create(weights) as stream:
             write_safetensors(
                 stream, source.arrays, {"format": "pt", "written_by": f"prototrt {__version__}"}

@@ -23,6 +23,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.text.findings import message_of
 from prototrt.converter.companions.script import script_of
 from prototrt.converter.conversion import Product
 from prototrt.converter.data.labels import read_labels
@@ -33,6 +34,7 @@ from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.triton.text import text_of
 from prototrt.converter.writing.publication import errors_of, finish, publication
+from prototrt.converter.writing.texts import checked
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
@@ -80,9 +82,9 @@ def write_repository(
         written = _write_version(version, served, asked, building)
         on_gpu = asked.platform == "python" and "plan" in written.manifest
         config = config_of(served, model_name, asked.platform, on_gpu, labels and labels[0])
-        (root / CONFIG).write_text(_introduction(served) + text_of(config), encoding="ascii")
+        (root / CONFIG).write_bytes(checked(CONFIG, _introduction(served) + text_of(config), message_of))
         if labels is not None:
-            (root / LABELS).write_text(labels[1], encoding="utf-8")
+            (root / LABELS).write_bytes(checked(LABELS, labels[1], reader=None))
         _write_initial(root, served, asked.platform)
         finish(version)  # of what writing the model could not remove
     return replace(written, folder=folder)

@@ -94,11 +94,12 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
     the result, with the same weights.
     """
     from prototrt.converter import steps
+    from prototrt.converter.writing.texts import prototxt
     from prototrt.surgery.building.input_sizes import shapes_of_options
 
     net = steps.deploy(prototrt.load(model, options=loading), shapes_of_options(rewriting))
     warn(net.warnings)
-    write_text(target, net.text)
+    write_text(target, net.text, prototxt)
     if target is not None:
         tell_written(target)
         step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
@@ -124,6 +125,7 @@ def upgrade(
     are reduced to their deploy nets. Names and comments stay.
     """
     from prototrt.converter.caffe.upgrading import upgrade
+    from prototrt.converter.writing.texts import prototxt
     from prototrt.surgery.building.input_sizes import shapes_of_options
 
     file, weights = _net_and_weights(weights_file)
@@ -133,7 +135,7 @@ def upgrade(
     written = upgrade(net, file, weights, stage, rewriting, shapes_of_options(rewriting))
     warn(written.warnings)
     if file is None:
-        write_text(None, written.text)
+        write_text(None, written.text, prototxt)
     else:
         print_result(written, as_json, tell_summary)
 

@@ -88,8 +88,9 @@ def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
     Weights are not needed. Where a net does not state the shape of an input, a usual one is tried.
     """
     from prototrt.converter.commandline.survey import ask_about, print_survey, written
+    from prototrt.converter.writing.texts import json_value
 
     report = ask_about(nets, verbosity().quiet)
     if target is not None:
-        write_text(target, written(report, target))
+        write_text(target, written(report, target), None if target.lower().endswith(".html") else json_value)
     print_result(report, as_json, print_survey)

@@ -197,12 +197,15 @@ def calibrate(
     call as for `run`; each file starts anew. Weights need no data: each of their channels has its own scale.
     """
     from prototrt.converter.commandline.calibrating import scales_of
+    from prototrt.converter.writing.texts import json_value
 
     sources.refuse_beside(calibrating)
     scales = scales_of(model, loading, rewriting, calibrating, sources, written)
     warn(scales.warnings)
     for target, text in scales.texts.items():
-        write_text(target, text)
+        write_text(
+            target, text, json_value if target == written.target or target.lower().endswith(".json") else None
+        )
     print_result(scales, as_json, tell_summary)
 
 
