@@ -39,7 +39,11 @@ from prototrt.surgery.ops import (
 
 @layer_rule("Pooling")
 def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The largest or the mean element of sliding windows; sizes round up, or as ``round_mode`` says.
+    """The largest or the mean element of sliding windows; sizes round up, or as ``round_mode`` says. MAX passes over
+    NaN in Caffe; TensorRT, ONNX and PyTorch may return it.
+
+    The lowest float stays where nothing is larger, as in a window wholly outside the image. A window of -infinity alone
+    may be that with the others.
 
     Becomes: MaxPool, MaxPoolIndex; Pad and AveragePool; StochasticPool; over sizes that vary Reduce, Gather.
     Bottoms: (N, C, H, W), or (N, C, L, H, W) as in forks. Tops: (N, C, h, w) or (N, C, l, h, w), and with MAX

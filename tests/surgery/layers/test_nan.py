@@ -1,4 +1,5 @@
-"""What Caffe makes of NaN on a CPU: the larger of two elements, which ONNX and TensorRT leave open, and Clip.
+"""What Caffe makes of NaN on a CPU: the larger of two elements or of a window, which ONNX and TensorRT leave open, and
+Clip.
 
 The expected numbers are those of real Caffe, and for ReLU6 those of C++'s min and max, which the forks use. Where
 ONNX and TensorRT leave the number open, the ways are not held against it: they would agree by our own choice.
@@ -21,7 +22,10 @@ CLIPS = [
     Case("min above max", "Clip", "clip_param { min: 3 max: 1 }", [[NAN, 0]], [3, 3]),
     Case("of forks", "ReLU6", "", [[NAN, -1, INF]], [NAN, 0, 6]),
 ]
+LOWEST = np.finfo(np.float32).min
+PAIRS = "pooling_param { kernel_h: 1 kernel_w: 2 stride: 2 }"
 OPEN_ELSEWHERE = [
+    Case("in windows", "Pooling", PAIRS, [[[[[NAN, 1, 2, NAN, NAN, NAN, -INF, -INF]]]]], [[[[1, 2, LOWEST, LOWEST]]]]),
     Case("of two", "Eltwise", "eltwise_param { operation: MAX }", [[NAN, 1, NAN], [2, NAN, NAN]], [2, NAN, NAN]),
     Case("of three", "Eltwise", "eltwise_param { operation: MAX }",
          [[NAN, 1, 1, NAN, 5], [2, NAN, 2, 2, 4], [1, 3, NAN, NAN, NAN]], [2, NAN, 2, 2, 5]),
