@@ -11,7 +11,10 @@ from prototrt.surgery.ops import Compress, Gather, Scatter, Select
 
 @lowers(Select)
 def select(model: OnnxModel, op: Select, condition: Tensor, a: Tensor, b: Tensor) -> list[str]:
-    return [model.add("Where", condition, a, b)]
+    if a.dtype is not DType.BOOL:
+        return [model.add("Where", condition, a, b)]
+    chosen = model.add("And", condition, a), model.add("And", model.add("Not", condition), b)
+    return [model.add("Or", *chosen)]  # neither onnxruntime nor OpenCV has a Where of truth values
 
 
 @lowers(Gather)
@@ -22,7 +25,8 @@ def gather(model: OnnxModel, op: Gather, table: Tensor, index: Tensor) -> list[s
 @lowers(Scatter)
 def scatter(model: OnnxModel, op: Scatter, x: Tensor, index: Tensor) -> list[str]:
     last = x.rank - 1
-    sizes = model.add("Concat", model.sizes(x, range(last)), model.size(op.size), axis=0)
+    before = [model.sizes(x, range(last))] if last else []  # OpenCV takes an empty vector for one of floats
+    sizes = model.add("Concat", *before, model.size(op.size), axis=0)
     zeros = model.add("Expand", model.scalar(0, x.dtype), sizes)
     return [model.add("ScatterElements", zeros, index, x, axis=last)]
 

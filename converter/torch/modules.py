@@ -250,8 +250,8 @@ def _windows(
     counts = []
     for axis, (size, step, pad) in enumerate(zip(window, stride, pads, strict=True)):
         length = x.shape[2 + axis]
-        if not isinstance(length, int):
-            return None
+        if not isinstance(length, int) or length + 2 * pad < size:
+            return None  # PyTorch refuses a window that is larger than the image
         count = (length + 2 * pad - size + (step - 1) * ceil) // step + 1
         counts.append(count - (ceil and (count - 1) * step >= length + pad))
     return counts

@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph, Value
-from prototrt.surgery.ops import MULTIPLY, NEGATIVE, SUBTRACT, Clip, LeakyReLU, PReLU, Reduce, TanH
-from prototrt.surgery.passes.respelled import respelled
+from collections.abc import Mapping
+from dataclasses import replace
 
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.ir import DType, Graph, Op, Value
+from prototrt.surgery.ops import (
+    AND,
+    GREATER,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    NEGATIVE,
+    SUBTRACT,
+    Clip,
+    Convolution,
+    LeakyReLU,
+    NonMaxSuppression,
+    Pad,
+    PReLU,
+    Reduce,
+    Resize,
+    Select,
+    Slice,
+    TanH,
+    Tile,
+    Unary,
+    UnaryKind,
+)
+from prototrt.surgery.passes.respelled import Rule, respelled
+
+IMAGE = 4
+"""Axes of an image: OpenCV lays them out in blocks of channels, and has such a PReLU for images alone."""
+LARGE = 2.0**20
+"""Boxes are enlarged by this, which is exact."""
 BOUND = 15.0
 """The hyperbolic tangent of this and of all larger numbers is 1 in float32."""
 
@@ -17,12 +46,20 @@ def suit_opencv(graph: Graph) -> Graph:
     Before: ``TanH(x)``, whose result is NaN for large x
     After:  ``TanH(Clip[-15, 15](x))``
     Before: ``Reduce[axes=(0, 2, 3)](x)``, where OpenCV mixes the elements up
-    After:  ``Reduce[axes=(2, 3)](Reduce[axes=(0,)](x))``
-    Before: ``PReLU(x, slope)`` with other slopes than one for each channel
+    After:  ``Reduce[axes=(2, 3)](Reduce[axes=(0,)](x))``; the same for all axes of int32, which end the program
+    Before: ``PReLU(x, slope)`` but for constants, one for each channel of an image
     After:  ``LeakyReLU(x) - slope * LeakyReLU(-x)``
+    Before: ``Convolution[pad=1](x, kernel 1x1)``, which reads memory that nobody has written
+    After:  ``Convolution[pad=0](Pad[1](x))``
+    Before: ``Resize(x)`` of an axis of size 1, which reads beyond it
+    After:  ``Resize(Tile[2](x))``
+    Before: ``NonMaxSuppression(boxes, chosen)``, where boxes without an area suppress each other
+    After:  the same of boxes with an area; the others stay as they are
+    Before: ``Abs(x)``, ``Negative(x)`` and ``Sign(x)`` of int32, which it does not read
+    After:  maxima and differences
     Left alone: everything else. There are no bodies: OpenCV reads no loops.
     """
-    return respelled(graph, {TanH: _tanh, Reduce: _reduce, PReLU: _prelu})
+    return respelled(graph, _RULES)
 
 
 def _tanh(build: Builder, op: TanH, x: Value) -> Value:
@@ -30,16 +67,66 @@ def _tanh(build: Builder, op: TanH, x: Value) -> Value:
 
 
 def _reduce(build: Builder, op: Reduce, x: Value) -> Value | None:
-    last = tuple(range(len(x.shape) - len(op.axes), len(x.shape)))
-    if len(op.axes) < 3 or op.axes == last:
+    rank = len(x.shape)
+    is_mixed_up = len(op.axes) > 2 and op.axes != tuple(range(rank - len(op.axes), rank))
+    ends_the_program = x.dtype is DType.INT32 and len(op.axes) == rank > 1
+    if not is_mixed_up and not ends_the_program:
         return None
     first = build.add(Reduce(op.kind, op.axes[:1]), x, hint="first_axis")
-    rest = build.add(Reduce(op.kind, op.axes[1:]), first)
+    others = Reduce(op.kind, op.axes[1:])
+    rest = _reduce(build, others, first) or build.add(others, first)
     return rest if op.keep else build.reshape(rest, op.shape(x.shape)[0])
 
 
 def _prelu(build: Builder, op: PReLU, x: Value, slope: Value) -> Value | None:
-    if all(size == 1 for axis, size in enumerate(slope.shape) if axis != 1):
+    by_channel = slope.data is not None and all(dim == 1 for axis, dim in enumerate(slope.shape) if axis != 1)
+    if by_channel and len(x.shape) == IMAGE:
         return None
     positive, negative = build.add(LeakyReLU(), x), build.add(LeakyReLU(), build.add(NEGATIVE, x))
     return build.add(SUBTRACT, positive, build.add(MULTIPLY, slope, negative))
+
+
+def _convolution(build: Builder, op: Convolution, x: Value, kernel: Value, bias: Value) -> Value | None:
+    if not any(op.pad) or any(size != 1 for size in kernel.shape[2:]):
+        return None
+    pads = (0, 0, *op.pad)
+    unpadded = replace(op, pad=(0,) * len(op.pad))
+    return build.add(unpadded, build.add(Pad(pads, pads), x, hint="padded"), kernel, bias)
+
+
+def _resize(build: Builder, op: Resize, x: Value) -> Value | None:
+    thin = [axis for axis in (2, 3) if x.shape[axis] == 1]
+    for axis in thin:
+        x = build.add(Tile(axis, 2), x, hint="two_rows")
+    return build.add(op, x) if thin else None
+
+
+def _suppression(build: Builder, op: NonMaxSuppression, boxes: Value, chosen: Value) -> Value:
+    """Large boxes: OpenCV takes an area below 2^-23 for none."""
+    large = build.add(MULTIPLY, boxes, build.scalar(LARGE, 3))
+    sides = build.add(SUBTRACT, build.add(Slice(2, 2, 2), large), build.add(Slice(2, 0, 2), large))
+    area = build.add(MULTIPLY, build.add(Slice(2, 0, 1), sides), build.add(Slice(2, 1, 1), sides))
+    has_area = build.add(GREATER, build.reshape(area, chosen.shape), build.scalar(0, 2))
+    kept = build.add(op, large, build.add(AND, chosen, has_area))
+    return build.add(Select(), has_area, kept, chosen)
+
+
+def _unary(build: Builder, op: Unary, x: Value) -> Value | None:
+    if x.dtype is not DType.INT32:
+        return None
+    zero, one, minus = (build.scalar(number, len(x.shape), x.dtype) for number in (0, 1, -1))
+    if op.kind is UnaryKind.SIGN:
+        return build.add(MINIMUM, build.add(MAXIMUM, x, minus), one)
+    negative = build.add(SUBTRACT, zero, x)
+    return negative if op.kind is UnaryKind.NEGATIVE else build.add(MAXIMUM, x, negative)
+
+
+_RULES: Mapping[type[Op], Rule] = {
+    Convolution: _convolution,
+    NonMaxSuppression: _suppression,
+    PReLU: _prelu,
+    Reduce: _reduce,
+    Resize: _resize,
+    TanH: _tanh,
+    Unary: _unary,
+}

@@ -18,7 +18,22 @@ from prototrt.converter.readers.names import ReaderName
 from prototrt.converter.readers.reader import reader_named
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph
-from prototrt.surgery.ops import DIVIDE, EQUAL, Convolution, PReLU, Reduce, ReduceKind, TanH
+from prototrt.surgery.ops import (
+    ABS,
+    DIVIDE,
+    EQUAL,
+    SIGN,
+    Convolution,
+    HardSigmoid,
+    NonMaxSuppression,
+    PReLU,
+    Reduce,
+    ReduceKind,
+    Resize,
+    Scatter,
+    Select,
+    TanH,
+)
 from prototrt.tests.converter.onnx.test_opsets import all_goldens, feeds_of
 from prototrt.tests.converter.onnx.test_primitives import graph_of
 from prototrt.tests.golden_cases import case_called, rewritten
@@ -94,6 +109,34 @@ PRIMITIVES = {
     ),
     "the tangent of large numbers": (TanH(), [float32([-1e4, -60, -15.5, 0, 9, 88.5, 3e38])]),
     "slopes along the last axis": (PReLU(), [numbers(2, 3, 4), numbers(1, 1, 4, seed=1)]),
+    "all axes of whole numbers": (
+        Reduce(ReduceKind.SUM, (0, 1)),
+        [np.arange(12, dtype=np.int32).reshape(4, 3)],
+    ),
+    "most axes, none of them last": (Reduce(ReduceKind.MAX, (0, 1, 3, 4)), [numbers(4, 5, 4, 3, 5)]),
+    "slopes that are computed": (PReLU(), [numbers(2, 3, 4, 4), numbers(1, 3, 1, 1, seed=1)]),
+    "magnitudes of whole numbers": (ABS, [np.array([7, -7], np.int32)]),
+    "signs of whole numbers": (SIGN, [np.array([7, -7, 0], np.int32)]),
+    "a row that becomes several": (Resize(6, 5), [numbers(6, 2, 1, 4)]),
+    "a column that becomes several": (Resize(6, 5), [numbers(6, 2, 4, 1)]),
+    "places on one axis": (Scatter(4), [numbers(2), np.array([3, 1], np.int32)]),
+    "one truth value or another": (
+        Select(),
+        [np.array([True, False]), np.array([True, True]), np.array([False, False])],
+    ),
+    "boxes without an area": (
+        NonMaxSuppression(0.45),
+        [
+            float32([[[1, 1, 1, 1], [3, 3, 3, 3], [0, 0, 2, 2], [0, 0, 2, 2.1], [0, 0, 0, 2]]]),
+            np.ones((1, 5), bool),
+        ],
+    ),
+    "small boxes": (
+        NonMaxSuppression(0.45),
+        [float32([[[0, 0, 1e-4, 1e-4], [0.5, 0.5, 0.5001, 0.5001]]]), np.ones((1, 2), bool)],
+    ),
+    "a line through 0": (HardSigmoid(0.5, 0), [numbers(2, 3)]),
+    "a level line": (HardSigmoid(0, 0.75), [numbers(2, 3)]),
     "whole numbers": (DIVIDE, [np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)]),
 }
 
