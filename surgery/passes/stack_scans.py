@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, bodies, wiring
@@ -25,68 +27,96 @@ def stack_scans(graph: Graph) -> Graph:
     """
     build = Builder(names_in(graph))
     tried: set[Node] = set()
-    while (group := _group(graph, tried)) is not None:
-        graph = _joined(build, graph, group)
+    while joints := _joints(build, graph, tried):
+        joined = {node for group, _ in joints for node in group}
+        made = {group[-1]: nodes for group, nodes in joints}
+        kept = ([node] if node not in joined else made.get(node, []) for node in graph.nodes)
+        graph = graph.with_nodes(in_order([node for nodes in kept for node in nodes]))
     return graph
 
 
-def _group(graph: Graph, tried: set[Node]) -> Sequence[Node] | None:
-    """Scans with equal structure that are independent of each other; None if there are no more.
+_Joint: TypeAlias = tuple[Sequence[Node], Sequence[Node]]
+"""Scans, and the nodes that replace them."""
 
-    Adds the Scans that it compares to ``tried``: joining others later does not make them independent.
-    """
+
+def _joints(build: Builder, graph: Graph, tried: set[Node]) -> list[_Joint]:
+    """Scans that are joined at once. Adds all to ``tried``: joining others later does not make them independent."""
     writers = {value: node for node in graph.nodes for value in node.outputs}
-    for first in graph.nodes:
-        if not isinstance(first.op, Scan) or first in tried:
-            continue
-        tried.add(first)
-        group, tainted = [first], set(first.outputs)
-        for node in graph.nodes[graph.nodes.index(first) + 1 :]:
-            depends = not tainted.isdisjoint(node.inputs)
-            if not depends and _are_alike(first, node):
-                group.append(node)
-            if depends or node is group[-1]:
-                tainted.update(node.outputs)
-        if len(group) > 1 or _has_axis_to_spare(first, first.op, writers):
-            return group
-    return None
+    joined: set[Node] = set()
+    joints: list[_Joint] = []
+    for group in _groups(graph, tried):
+        tried.update(group)
+        if len(group) > 1 or _has_axis_to_spare(group[0], writers, joined):
+            nodes = _joined(build, group)
+            if nodes:
+                joints.append((group, nodes))
+                joined.update(group)
+    return joints
 
 
-def _are_alike(a: Node, b: Node) -> bool:
-    """Whether two nodes are Scans over the same steps with equal bodies, apart from constants."""
-    if not isinstance(a.op, Scan) or not isinstance(b.op, Scan) or len(a.inputs) != len(b.inputs):
-        return False
-    return (
-        (a.op.states, a.op.sequences) == (b.op.states, b.op.sequences)
-        and a.op.named_inputs(a.inputs).invariants == b.op.named_inputs(b.inputs).invariants
-        and _types(a.inputs) == _types(b.inputs)
-        and wiring(a.op.body) == wiring(b.op.body)
-    )
+def _groups(graph: Graph, tried: Collection[Node]) -> list[list[Node]]:
+    """Scans with equal structure that are independent of each other, by the place of their first one."""
+    kinds: dict[object, list[list[tuple[int, Node]]]] = {}
+    for place, node in enumerate(graph.nodes):
+        if isinstance(node.op, Scan) and node not in tried:
+            alike = kinds.setdefault(_interface(node, node.op), [])
+            same = next((each for each in alike if _have_equal_bodies(each[0][1], node)), None)
+            alike.append([(place, node)]) if same is None else same.append((place, node))
+    levels = [group for alike in kinds.values() for each in alike for group in _levels(graph, each)]
+    return [[node for _, node in group] for group in sorted(levels, key=lambda group: group[0][0])]
 
 
-def _types(values: Iterable[Value]) -> list[object]:
-    return [(value.dtype, value.shape) for value in values]
+def _levels(graph: Graph, alike: Sequence[tuple[int, Node]]) -> Iterable[list[tuple[int, Node]]]:
+    """Scans of equal structure, by how many of them one needs before it: those of one level are independent."""
+    places, levels = dict(alike), defaultdict[int, list[tuple[int, Node]]](list)
+    needed: dict[Value, int] = {}
+    for place in range(alike[0][0], alike[-1][0] + 1):
+        node = graph.nodes[place]
+        level = max((needed.get(value, 0) for value in node.inputs), default=0)
+        if place in places:
+            levels[level].append((place, node))
+            level += 1
+        if level:
+            needed |= dict.fromkeys(node.outputs, level)
+    return levels.values()
 
 
-def _has_axis_to_spare(node: Node, scan: Scan, writers: dict[Value, Node]) -> bool:
-    """Whether an initial state is a reshape of a value with an additional first axis of size 1."""
-    made = [writers[state] for state in scan.named_inputs(node.inputs).states if state in writers]
+def _interface(node: Node, scan: Scan) -> object:
+    """What Scans over the same steps have in common, apart from their bodies."""
+    types = tuple((value.dtype, value.shape) for value in node.inputs)
+    return scan.states, scan.sequences, scan.named_inputs(node.inputs).invariants, types
+
+
+def _have_equal_bodies(a: Node, b: Node) -> bool:
+    """Whether the bodies of two Scans are equal apart from constants."""
+    assert isinstance(a.op, Scan)
+    assert isinstance(b.op, Scan)
+    return wiring(a.op.body) == wiring(b.op.body)
+
+
+def _has_axis_to_spare(node: Node, writers: Mapping[Value, Node], joined: Collection[Node]) -> bool:
+    """Whether an initial state is a reshape of a value with an additional first axis of size 1.
+
+    So are the last states of Scans that are ``joined``.
+    """
+    assert isinstance(node.op, Scan)
+    made = [writers[state] for state in node.op.named_inputs(node.inputs).states if state in writers]
     return any(
-        isinstance(each.op, Reshape) and each.inputs[0].shape == (1, *each.outputs[0].shape) for each in made
+        each in joined
+        or (isinstance(each.op, Reshape) and each.inputs[0].shape == (1, *each.outputs[0].shape))
+        for each in made
     )
 
 
-def _joined(build: Builder, graph: Graph, group: Sequence[Node]) -> Graph:
-    """The graph with one Scan that replaces these; the same graph if they cannot be joined."""
+def _joined(build: Builder, group: Sequence[Node]) -> Sequence[Node]:
+    """The nodes that replace these Scans, with one Scan; none if they cannot be joined."""
     build.nodes, build.origin = [], group[0].origin
     scans = [node.op for node in group if isinstance(node.op, Scan)]
     body = stacked_body(build, scans)
     if body is None:
-        return graph
+        return []
     _add_joint(build, group, scans, body)
-    rest = [node for node in graph.nodes if node not in group]
-    place = graph.nodes.index(group[-1]) - len(group) + 1
-    return graph.with_nodes(in_order([*rest[:place], *build.nodes, *rest[place:]]))
+    return build.nodes
 
 
 def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], body: Graph) -> None:

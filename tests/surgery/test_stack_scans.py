@@ -18,6 +18,7 @@ from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.pipeline import lowered
 from prototrt.surgery.recurrent.cells import Step, scan
+from prototrt.tests.operations import growth
 
 INPUTS = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 3 dim: 2 dim: 4 } } }
@@ -155,3 +156,17 @@ def assert_equal(after: Graph, before: Graph) -> None:
     found, expected = (g.evaluate(*(arrays[v.name] for v in g.inputs)) for g in (after, before))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["one after the other", "side by side"])
+def test_the_work_grows_with_the_layers(beside: bool, tmp_path: Path) -> None:
+    graphs = {}
+    for count in (8, 48):
+        bottoms = ["x", *(f"l{place}" for place in range(count - 1))]
+        layers = [
+            layer(f"l{place}", "num_output: 4", bottom="x" if beside else bottom)
+            for place, bottom in enumerate(bottoms)
+        ]
+        (tmp_path / "net.prototxt").write_text(INPUTS + "".join(layers))
+        graphs[count] = prototrt.rewrite(prototrt.load(tmp_path / "net.prototxt", random_weights=1))
+    assert growth(lambda count: stack_scans(graphs[count]), 8, 48) < 1.5
