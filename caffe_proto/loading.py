@@ -15,6 +15,7 @@ from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import PathLike, takes_options
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.net.known_sizes import with_known_channels
 from prototrt.caffe_proto.net.readings import (
     NetState,
     Reading,
@@ -85,7 +86,7 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))
     weights = _open_weights(options.weights, options.random_weights)
-    model = _model_of(net, file, reading, weights, options.allow_unknown)
+    model = with_known_channels(_model_of(net, file, reading, weights, options.allow_unknown))
     model = replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
     if reading is not asked:
         return replace(model, warnings=(read_instead(reading, asked, file), *model.warnings))

@@ -87,7 +87,8 @@ def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) 
         (_first(field_numbers, _HEIGHT), _first(field_numbers, _WIDTH)),
     )
     if has_frames:
-        return (batch, channels or 3, _first(field_numbers, ("new_length",)), *size)
+        of_videos = 3 if layer.type == "VideoData" else None
+        return (batch, channels or of_videos, _first(field_numbers, ("new_length",)), *size)
     return (batch, channels, *size)
 
 
@@ -114,15 +115,19 @@ def _is_named(path: FieldPath, names: Iterable[str]) -> bool:
 
 
 def _channels(layer: Message, field_numbers: Mapping[FieldPath, list[int]]) -> int | None:
+    """The channels. A layer of an unknown type may stack several images: only its numbers are taken."""
     channels = _first(field_numbers, ("channels",))
     if channels is not None:
         return channels
     transform, images = layer.transform_param, layer.image_data_param
-    if layer.type == "WindowData" or transform.force_color or layer.data_param.force_encoded_color:
+    is_known = layer_type(layer.type).role is Role.DATA
+    if layer.type == "WindowData" or (
+        is_known and (transform.force_color or layer.data_param.force_encoded_color)
+    ):
         return 3
-    if layer.type == "ImageData" or layer.HasField("image_data_param"):
+    if layer.type == "ImageData" or (is_known and layer.HasField("image_data_param")):
         return 3 if images.is_color else 1
-    if transform.force_gray:
+    if is_known and transform.force_gray:
         return 1
     return len(transform.mean_value) if len(transform.mean_value) > 1 else None
 

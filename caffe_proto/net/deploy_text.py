@@ -92,17 +92,17 @@ def _problems(model: Model, overrides: Shapes) -> Iterator[ConversionError]:
             )
             yield NetError(problem, where=model.file, fix=fix)
     for layer in inputs:
-        yield from _without_shape(layer, overrides, model.layers)
+        yield from _without_shape(layer, overrides, model)
 
 
-def _without_shape(layer: Layer, overrides: Shapes, layers: Sequence[Layer]) -> Iterator[ConversionError]:
+def _without_shape(layer: Layer, overrides: Shapes, model: Model) -> Iterator[ConversionError]:
     count = len(layer.message.input_param.shape)
     if count > 1 and count != len(layer.tops):
         problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one per top"
         yield NetError(problem, origin=layer.origin, fix="state shape once, or once per top")
     for index, blob in enumerate(layer.tops):
         if blob not in overrides and not count:
-            fix = Worded("give one: {}", shape_option(blob, layers))
+            fix = Worded("give one: {}", shape_option(blob, model.layers, model.sizes))
             where = f'top "{layer.top_blob(index)}"'
             yield ShapeError("the file states no shape", origin=layer.origin, blob=where, fix=fix)
 

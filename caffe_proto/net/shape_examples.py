@@ -15,9 +15,11 @@ _VOLUMES = "NxCxLxHxW"
 _STATES = "1xNxH"
 
 
-def shape_option(blob: str, layers: Sequence[Layer]) -> Option:
+def shape_option(
+    blob: str, layers: Sequence[Layer], sizes: Mapping[str, Sequence[int | None]] = MappingProxyType({})
+) -> Option:
     """The option that states the shape, with letters for the axes that the readers of the blob need."""
-    return Option("shapes", {blob: example_shape(blob, layers)})
+    return Option("shapes", {blob: example_shape(blob, layers, sizes)})
 
 
 def example_shape(

@@ -166,7 +166,7 @@ def _without_inputs(model: Model) -> dict[str, Sequence[int | str]]:
     """The shapes of blobs that no layer makes in a net without inputs: pieces of nets are published so."""
     if any(layer.type == "Input" for layer in model.layers):
         return {}
-    return {name: example_shape(name, model.layers) for name in model.missing}
+    return {name: example_shape(name, model.layers, model.sizes) for name in model.missing}
 
 
 def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:

@@ -20,6 +20,7 @@ from prototrt.caffe_proto.forks import TYPES
 from prototrt.caffe_proto.layer_types import LAYER_TYPES, Role, layer_type
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import FILLED_ALIKE, transformation
+from prototrt.caffe_proto.net.known_sizes import placeholders
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.schema import Message, is_read_by, message_class, parameter_fields
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
@@ -131,8 +132,13 @@ class Caffe(Framework):
             for index, top in enumerate(layer.tops)
             if top not in inputs
         ]
+        tiny = [
+            _placeholder_error(model, name, shape)
+            for name, shape in placeholders(layers).items()
+            if name not in inputs
+        ]
         if not missing:
-            return []
+            return tiny
         names = listed([f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing])
         shapes = {
             layer.tops[index]: example_shape(layer.tops[index], layers, model.sizes)
@@ -140,7 +146,7 @@ class Caffe(Framework):
         }
         what = "inputs" if len(missing) > 1 else "input"
         problem = Worded("the file states no shape for the {} {}", what, names)
-        return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes)]
+        return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes), *tiny]
 
     def shapes_in_file(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
         return {
@@ -248,6 +254,22 @@ def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> t
     return tuple(
         error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
     )
+
+
+_USUAL_PIXELS = 224
+
+
+def _placeholder_error(model: Model, name: str, shape: Sequence[int]) -> ConversionError:
+    """The error for an input whose pixels the file leaves to the program."""
+    error = MissingShapesError(
+        f'the file states the shape {tuple(shape)} for the input "{name}", expected more than 1x1 pixels',
+        where=model.file,
+        because="windows of several pixels slide over it: programs set its size when they run",
+        shapes={name: (*shape[:2], "H", "W")},
+    )
+    usual = Option("shapes", {name: (*shape[:2], _USUAL_PIXELS, _USUAL_PIXELS)})
+    error.fix = Worded("give the size of your images, as in {}", usual)
+    return error
 
 
 def _is_constant(layer: Layer) -> bool:

@@ -141,7 +141,7 @@ def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[La
     """The error. For a bottom that no layer writes, the fix also shows how to make it an input."""
     if not isinstance(error, MissingBlobError) or error.bottom not in model.missing:
         return error
-    advice = Worded("make it an input: {}", shape_option(error.bottom, layers))
+    advice = Worded("make it an input: {}", shape_option(error.bottom, layers, model.sizes))
     fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
     return MissingBlobError(
         error.problem, bottom=error.bottom, origin=error.origin, because=error.because, fix=fix
