@@ -90,9 +90,16 @@ KINDS = {"class": type, "module": ModuleType, "function": FunctionType}
 """What Sphinx documents, and what that is in Python; all else are data."""
 
 
+MARK = "written-by-prototrt"
+"""In the folder: an empty file, without which a folder that is there is not removed."""
+
+
 def make_site(target: Path) -> None:
-    """Copy all pages, and write those that are made here."""
-    shutil.rmtree(target, ignore_errors=True)
+    """Copy all pages, and write those that are made here. Only a folder that this program has made is replaced."""
+    if (target / MARK).is_file():
+        shutil.rmtree(target)
+    target.mkdir(parents=True)
+    (target / MARK).touch()
     found = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
     found += [
         path for part in ("docs", "samples") for path in (ROOT / part).rglob("*") if path.suffix in SUFFIXES

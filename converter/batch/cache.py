@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +14,7 @@ from pathlib import Path
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.batch.cache_folder import NOTES, file_in, make_cache, new_conversion, place_of, put
 from prototrt.converter.batch.entry import OUTPUTS, Entry, Outcome, Status
 from prototrt.converter.batch.kept import KeptFile, Notes
 from prototrt.converter.batch.keys import FILES, UPDATED_FILES, files_in, with_files
@@ -26,7 +24,6 @@ from prototrt.converter.writing.side_files import SIDE_SUFFIXES, remove_leftover
 log = logging.getLogger(__name__)
 
 FORMAT = 3
-_NOTES = "outcome.json"
 
 
 class FileHashes:
@@ -66,7 +63,7 @@ class Cache:
         self._versions = dict(versions)
         self._hashes = FileHashes()
         try:
-            (self.folder / "new").mkdir(parents=True, exist_ok=True)
+            make_cache(self.folder)
         except OSError as error:
             raise ConversionError(
                 f"cannot be used as cache: {error.strerror}",
@@ -111,11 +108,11 @@ class Cache:
         What is here and makes no sense is not here; ``tell`` hears of that.
         """
         began = time.perf_counter()
-        folder = self._place(key)
+        folder = place_of(self.folder, key)
         if not folder.exists():
             return None
         try:
-            notes = Notes.load(folder / _NOTES, key)
+            notes = Notes.load(folder / NOTES, key)
             if not self._are_unchanged(notes.further_files):
                 return None
             os.utime(folder)  # `prune` goes by when an entry was last of use
@@ -143,44 +140,26 @@ class Cache:
             name: kept for name, kept in notes.files.items() if not kept.is_in(places[name], verify=always)
         }
         for name, kept in missing.items():
-            if not kept.is_in(_file(folder, name), verify=always, moved=self._verify is False):
-                raise ValueError(f"{_file(folder, name).name} is damaged")
+            if not kept.is_in(file_in(folder, name), verify=always, moved=self._verify is False):
+                raise ValueError(f"{file_in(folder, name).name} is damaged")
         with publication(entry.target) as files:
             for name in missing:
-                link_or_copy(_file(folder, name), files.place(places[name]))
+                link_or_copy(file_in(folder, name), files.place(places[name]))
         for suffix in SIDE_SUFFIXES:
             if suffix not in notes.files:  # of a conversion before this one
                 remove_leftover(places[suffix])
 
     def store(self, key: str, outcome: Outcome) -> None:
         """Keep what a conversion has written. Raises ``OSError``."""
-        with tempfile.TemporaryDirectory(dir=self.folder / "new") as made:
-            complete = Path(made) / "entry"
-            complete.mkdir()
+        with new_conversion(self.folder) as made:
             files = {}
             for name, path in outcome.entry.written_files().items():
-                link_or_copy(path, _file(complete, name))
-                files[name] = KeptFile.of(_file(complete, name))
+                link_or_copy(path, file_in(made, name))
+                files[name] = KeptFile.of(file_in(made, name))
             # Mean images and the like: which they are is known only now.
             further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
-            Notes(key, files, further, outcome.warnings, outcome.facts).save(complete / _NOTES)
-            self._put(complete, self._place(key))
-
-    def _put(self, complete: Path, place: Path) -> None:
-        place.parent.mkdir(exist_ok=True)
-        shutil.rmtree(place, ignore_errors=True)  # it was looked for and not found intact
-        try:
-            complete.rename(place)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
-                raise
-
-    def _place(self, key: str) -> Path:
-        return self.folder / key[:2] / key
-
-
-def _file(folder: Path, name: str) -> Path:
-    return folder / f"made{name}"
+            Notes(key, files, further, outcome.warnings, outcome.facts).save(made / NOTES)
+            put(self.folder, made, key)
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,8 @@ from prototrt.converter.batch.entry import OUTPUTS
 from prototrt.converter.writing.side_files import PRODUCT_SUFFIXES, WEIGHTS_SUFFIX
 from prototrt.converter.writing.texts import checked, json_value
 
-_NAMES = {*PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, *(f".{name}" for name in OUTPUTS)}
+NAMES = {*PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, *(f".{name}" for name in OUTPUTS)}
+"""Of the files that a conversion may have, as in ``Entry.places``."""
 _TEXTS = [str]
 _NUMBER = (int, float, type(None))
 _FACTS = {
@@ -109,7 +110,7 @@ class Notes:
         if notes["key"] != key:
             raise ValueError("it belongs to another conversion")
         files = {suffix: KeptFile.read(facts) for suffix, facts in notes["files"].items()}
-        if "" not in files or not files.keys() <= _NAMES:
+        if "" not in files or not files.keys() <= NAMES:
             raise ValueError(f"it holds files that no conversion writes: {', '.join(files)}")
         if not fits(list(notes["further_files"].values()), _TEXTS):
             raise ValueError("a file that was read for it has no SHA-256")

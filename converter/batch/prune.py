@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import time
-import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +12,9 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.batch.cache_folder import conversions, discard, is_cache, unfinished
 
 _DAY = 24 * 3600
-_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +48,21 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     Without either, remove everything. Batches may run at the same time: they find complete conversions, or none.
     """
     root = Path(folder)
-    if not os.path.isdir(root / "new"):
+    if not is_cache(root):
         raise ConversionError(
             "is not a prototrt cache",
             where=folder,
             fix=Worded("give the folder that a batch was given as {}", Option("cache")),
         )
-    _remove_unfinished(root / "new")
-    conversions = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)
+    _remove_unfinished(root)
+    kept_ones = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)
     gone = [
-        kept for kept, total in _with_totals(conversions) if _is_too_much(kept, total, older_than, max_bytes)
+        kept for kept, total in _with_totals(kept_ones) if _is_too_much(kept, total, older_than, max_bytes)
     ]
     for kept in gone:
-        _remove(kept.folder, root / "new")
-    gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in conversions)
-    return Pruned(len(gone), gone_bytes, len(conversions) - len(gone), all_bytes - gone_bytes)
+        discard(root, kept.folder)
+    gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in kept_ones)
+    return Pruned(len(gone), gone_bytes, len(kept_ones) - len(gone), all_bytes - gone_bytes)
 
 
 def _is_too_much(
@@ -86,31 +83,17 @@ def _with_totals(conversions: list[_CachedConversion]) -> Iterator[tuple[_Cached
 
 
 def _conversions(root: Path) -> Iterator[_CachedConversion]:
-    for folder in root.glob("??/*"):
-        if _KEY.fullmatch(folder.name):
-            try:
-                size = sum(path.stat().st_size for path in folder.iterdir())
-                yield _CachedConversion(folder, folder.stat().st_mtime, size)
-            except OSError:  # pruned by another process meanwhile
-                continue
-
-
-def _remove(folder: Path, aside: Path) -> None:
-    """First out of the readers' way, then away."""
-    moved = aside / uuid.uuid4().hex
-    try:
-        folder.rename(moved)
-    except OSError:  # another process was faster
-        return
-    shutil.rmtree(moved, ignore_errors=True)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """What a killed batch left; a day is longer than any copy takes."""
-    for path in folder.iterdir():
+    for folder in conversions(root):
         try:
-            is_old = path.stat().st_mtime < time.time() - _DAY
-        except OSError:
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            yield _CachedConversion(folder, folder.stat().st_mtime, size)
+        except OSError:  # pruned by another process meanwhile
             continue
-        if is_old:
-            shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_unfinished(root: Path) -> None:
+    """What a killed batch left; a day is longer than any copy takes."""
+    for folder in unfinished(root):
+        with suppress(OSError):
+            if folder.stat().st_mtime < time.time() - _DAY:
+                discard(root, folder)

@@ -70,7 +70,8 @@ def fetch(folder: Path = FOLDER, seconds: float = _SECONDS) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in unpacked.items():
             part = folder / f"{name}.{os.getpid()}.part"
-            part.write_bytes(content)
+            with part.open("xb") as stream:  # it follows no link
+                stream.write(content)
             part.replace(folder / name)
     except OSError as error:
         raise NotFetchedError(f"{folder} cannot be written: {error.strerror}") from error
