@@ -17,8 +17,8 @@ docs/python.md lists all functions: each command has one. Every name is imported
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
+"""Not that of ``typing``: with ``python -m prototrt``, a file of that name in the current folder would be imported."""
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model, load
     from prototrt.caffe_proto.common.errors import (

@@ -5,10 +5,14 @@ The imports of a command take a tenth of a second. Ctrl-C may come during them, 
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    sys.path.pop(0)  # the current folder: what lies there is not to be imported, not even by the next lines
+
 import atexit
 import os
 import signal
-import sys
 from contextlib import suppress
 
 

@@ -21,7 +21,7 @@ from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.system_limits import death_at_limit, set_limits
 from prototrt.converter.batch.watch import Watch
 from prototrt.converter.batch.work import out_of_memory, work
-from prototrt.converter.processes import end_with, kill_with_children
+from prototrt.converter.processes import end_with, kill_with_children, python_command
 from prototrt.converter.writing.publication import tidy
 
 _LAST_LINES, _LAST_BYTES = 5, 2_000
@@ -85,14 +85,11 @@ class Worker:
         if self._process is None or self._process.poll() is not None:
             self._stderr.seek(0)
             self._stderr.truncate()
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            environment["PYTHONSAFEPATH"] = "1"  # what lies in the user's folder is no module of ours
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import serve; serve({os.getpid()})"],
+                python_command(f"from {__name__} import serve; serve({os.getpid()})"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                env=environment,
                 start_new_session=True,  # so that what a file of rules starts is killed with it
             )
         return self._process

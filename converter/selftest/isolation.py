@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -74,9 +73,7 @@ class _Child:
     def rows(self) -> Iterator[Row]:
         with tempfile.TemporaryFile() as stderr:
             # The process is not a context: that would wait for ever for one that the driver of a GPU holds.
-            process = subprocess.Popen(
-                self.command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=_environment()
-            )
+            process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=stderr, text=True)
             try:
                 for kind, *words in self._messages(process):
                     self.has_ended = kind == "end"
@@ -104,11 +101,6 @@ class _Child:
         while (line := lines.get(timeout=self._seconds_left())) is not None:
             if line.startswith(_MARK):
                 yield json.loads(line[len(_MARK) :])
-
-
-def _environment() -> dict[str, str]:
-    """The child imports the package that the parent imports, and nothing from the user's folder."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"}
 
 
 def _last_line(stderr: IO[bytes]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Literal
 import prototrt
 from prototrt.converter.machines.doctor import Ability, diagnose
 from prototrt.converter.options import SectionName, Way
-from prototrt.converter.processes import end_with
+from prototrt.converter.processes import end_with, python_command
 from prototrt.converter.selftest import engines, floors, goldens, kernels, libraries, sessions, speed
 from prototrt.converter.selftest.engines import engine_session
 from prototrt.converter.selftest.isolation import serve
@@ -157,8 +156,8 @@ SECTIONS: dict[SectionName, Section] = {
 
 def command_of(name: SectionName, folder: Path) -> list[str]:
     """What serves the checks of a section behind a number of them, which is its last argument."""
-    code = f"import sys; from {__name__} import main; main(*sys.argv[1:])"
-    return [sys.executable, "-c", code, str(os.getpid()), name, str(folder)]
+    code = f"from {__name__} import main; main(*sys.argv[1:])"
+    return python_command(code, str(os.getpid()), name, str(folder))
 
 
 def main(parent: str, name: SectionName, folder: str, skip: str) -> None:
