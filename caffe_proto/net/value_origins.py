@@ -6,14 +6,8 @@ from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.layer_types import Role
 from prototrt.caffe_proto.net.data_layers import is_label_by_name, is_source, label_tops
-from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_known, is_measure, learns
+from prototrt.caffe_proto.net.wiring import ARITHMETIC, Wiring, facts_of, is_known, is_measure, learns
 from prototrt.caffe_proto.schema import is_layer_type
-
-_ARITHMETIC = {
-    *("AbsVal", "Add", "Concat", "Eltwise", "Filter", "Flatten"),
-    *("Mul", "Power", "Reduction", "Reshape", "Scale", "Sum"),
-}
-"""The types of the layers by which nets mask a prediction, or write a loss of their own."""
 
 
 @dataclass
@@ -63,10 +57,13 @@ class Origins:
         return count is not None and len(self.wiring.names.bottoms[index]) > count
 
     def _take_in_data(self, index: int) -> None:
+        """Take in data and labels. What follows a label and only serves losses is one, whatever it is called."""
         entry, tops = self.wiring.entries[index], self.wiring.names.tops[index]
-        blobs = label_tops(entry)
-        pairs = zip(entry.message.top, tops, strict=True)
-        self.labels.update(value for blob, value in pairs if blob in blobs)
+        blobs, has_label = label_tops(entry), False
+        for blob, value in zip(entry.message.top, tops, strict=True):
+            if blob in blobs or (has_label and value not in self.wiring.used):
+                self.labels.add(value)
+                has_label = True
         self.given.update(tops)
 
     def _pass_on(self, index: int, count: int) -> None:
@@ -89,7 +86,7 @@ class Origins:
                 self.constants.update(tops)
             elif bottoms and self.labels.union(self.constants).issuperset(bottoms):
                 self.labels.update(tops)
-        elif entry.message.type in _ARITHMETIC and not self.labels.union(self.masked).isdisjoint(bottoms):
+        elif entry.message.type in ARITHMETIC and not self.labels.union(self.masked).isdisjoint(bottoms):
             self.masked.update(tops)
         if self.is_compared_in(index) and len(tops) > 1:
             self.measured.add(tops[-1])
@@ -97,7 +94,7 @@ class Origins:
     def sources(self, value: str) -> list[str]:
         """The predictions of which plain arithmetic makes the value."""
         maker = self.wiring.makers.get(value)
-        if maker is None or self.wiring.entries[maker].message.type not in _ARITHMETIC:
+        if maker is None or self.wiring.entries[maker].message.type not in ARITHMETIC:
             return []
         return [bottom for bottom in self.read(maker) if bottom not in self.given]
 

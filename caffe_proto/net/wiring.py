@@ -15,6 +15,12 @@ from prototrt.caffe_proto.net.untangle import Untangled
 from prototrt.caffe_proto.schema import is_layer_type
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
+ARITHMETIC = {
+    *("AbsVal", "Add", "Concat", "Eltwise", "Filter", "Flatten"),
+    *("Mul", "Power", "Reduction", "Reshape", "Scale", "Sum"),
+}
+"""The types of the layers by which nets mask a prediction, or write a loss of their own."""
+
 
 def facts_of(entry: LayerEntry) -> LayerType:
     """The facts about the layer's type. For Python layers, the name of the class may say more."""
@@ -58,10 +64,14 @@ class Wiring:
 
     @cached_property
     def used(self) -> frozenset[str]:
-        """The outputs of the net, what layers that learn read, and the values from which both are computed."""
+        """What serves more than losses: the outputs, what is read by layers of a net, and from what all of it comes.
+
+        Plain arithmetic and layers of unknown types may serve losses alone.
+        """
         used = set(self.ends)
         for entry, bottoms, tops in reversed([*self.layers()]):
-            if not is_measure(entry) and (learns(entry) or not used.isdisjoint(tops)):
+            is_of_net = learns(entry) or (is_known(entry) and entry.message.type not in ARITHMETIC and tops)
+            if not is_measure(entry) and (is_of_net or not used.isdisjoint(tops)):
                 used.update(bottoms)
         return frozenset(used)
 
