@@ -42,6 +42,7 @@ from prototrt.surgery.passes.precision import precision_of
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
+    from prototrt.converter.verification.verification import Verification
     from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
@@ -193,7 +194,7 @@ class Product:
 
             notes = self._next_steps(graph)
             if self.converting.verify:
-                notes |= self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
+                notes |= self._checked_in_program(graph, truth)
             return write_onnx(graph, self.file, self._exporting, notes, header)
         from prototrt.converter.tensorrt.builder import build_file
 
@@ -223,17 +224,49 @@ class Product:
         words = trtexec_command(graph.inputs, precision, self.file, self.building, self.target.release)
         return {"trtexec": words}
 
+    def _checked_in_program(self, graph: Graph, truth: Graph | None) -> dict[str, Any]:
+        """``_checked`` in the program of the target, with a warning where that is not installed."""
+        from prototrt.converter.onnx.programs import why_not_here
+
+        program = next(
+            (reader for reader in self._exporting.readers if reader in ("opencv", "openvino")), None
+        )
+        if program is None:
+            return self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
+        if reason := why_not_here(program):
+            notes = self._checked(graph, "onnx", truth)
+            warning = f"the model was not run in {program}, but in onnxruntime: {reason}"
+        else:
+            notes = self._checked(graph, "opencv" if program == "opencv" else "openvino-f32", truth)
+            warning = self._cost_of_bfloat16(graph, truth) if program == "openvino" else ""
+        notes["verification"]["warnings"] += [warning] if warning else []
+        return notes
+
+    def _cost_of_bfloat16(self, graph: Graph, truth: Graph | None) -> str:
+        """How far OpenVINO is off with the settings that it has by itself, where these are not float32."""
+        from prototrt.converter.onnx.programs import computes_in_bfloat16
+
+        if not computes_in_bfloat16():
+            return ""
+        found = self._verified(graph, "openvino", truth).comparisons
+        worst = max(found, key=lambda each: each.difference.excess)
+        return (
+            f'OpenVINO computes in bfloat16 by itself on this processor: blob "{worst.blob}" is off by'
+            f" {worst.difference.max_abs:.2g} then; with INFERENCE_PRECISION_HINT f32 it is not"
+        )
+
     def _checked(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""
+        verification = self._verified(graph, way, truth)
+        verification.refuse()
+        return {"verification": verification.as_dict()}
+
+    def _verified(self, graph: Graph, way: Way, truth: Graph | None) -> Verification:
         from prototrt.converter.verification.seeded import seeded_feeds
         from prototrt.converter.verification.verify import verify
 
         feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
-        verification = verify(
-            graph, feeds, CompareOptions(ways=[way], exporting=self._exporting), truth=truth
-        )
-        verification.refuse()
-        return {"verification": verification.as_dict()}
+        return verify(graph, feeds, CompareOptions(ways=[way], exporting=self._exporting), truth=truth)
 
 
 @dataclass(frozen=True)

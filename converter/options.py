@@ -53,7 +53,9 @@ PoolSizes: TypeAlias = Mapping[str, str | int]
 """Sizes of pools of memory by the names of ``POOLS``: bytes, or a text with a unit."""
 Profiles: TypeAlias = Sequence[Mapping[str, Sequence[int]]]
 """The smallest, usual and largest size, by the name of the size, for each profile."""
-Way: TypeAlias = Literal["reference", "network", "onnx", "onnx-lstm", "torch", "engine"]
+Way: TypeAlias = Literal[
+    "reference", "network", "onnx", "onnx-lstm", "torch", "opencv", "openvino", "openvino-f32", "engine"
+]
 """The ways to run a graph; see ``Session``."""
 WAY_NAMES: tuple[Way, ...] = get_args(Way)
 ON_DEVICES: tuple[Way, ...] = ("onnx", "onnx-lstm", "torch")

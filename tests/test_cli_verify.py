@@ -29,7 +29,11 @@ def test_verify_prints_a_table() -> None:
     rows = [line.split() for line in result.stdout.splitlines() if line.startswith(" onnx ")]
     assert ["reference", "lstm1", "lstm1"] in [row[1:4] for row in rows]
     assert len(rows) > 15
-    allowed, verdict = result.stdout.splitlines()[-2:]
+    allowed, covers, verdict = result.stdout.splitlines()[-3:]
+    assert covers == (
+        "compared: this conversion and prototrt's reading of the net, not the outputs of Caffe or your program:"
+        " give them with --expect FILE.npz"
+    )
     assert allowed == "2 calls, fp32: max abs may be 1e-06 + 0.0001 of the largest magnitude"
     assert re.fullmatch(r"PASS: 2 ways agree within \de-0\d", verdict)
 
@@ -134,7 +138,8 @@ def test_verify_names_the_ways_there_are() -> None:
     result = run("verify", DEPLOY, WEIGHTS, "--on", "network,paper")
     assert result.exit_code == 2
     assert (
-        "--on is 'paper', expected one of reference, network, onnx, onnx-lstm, torch, engine" in result.stderr
+        "--on is 'paper', expected one of reference, network, onnx, onnx-lstm, torch, opencv, openvino,"
+        " openvino-f32, engine" in result.stderr
     )
 
 

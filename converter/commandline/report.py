@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prototrt.converter.commandline.printing import show, warn
 from prototrt.converter.commandline.summaries import blob_text, state_line
 from prototrt.converter.commandline.tables import Table
+from prototrt.converter.commandline.wording import in_command_line_words
 from prototrt.surgery.ir.shapes import ranges
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def print_verification(verification: Verification) -> None:
         f"{calls} call{'s' if calls > 1 else ''}, {verification.precision}: max abs may be"
         f" {tolerance.absolute:g} + {tolerance.relative:g} of the largest magnitude"
     )
+    show(in_command_line_words(verification.covers))
     if verification.cost is not None:
         _print_cost(verification.cost)
     warn(verification.warnings)
@@ -143,8 +145,6 @@ def print_parameters(result: ParameterList) -> None:
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
     """What is installed, which driver and GPUs there are, and what that is good for."""
-    from prototrt.converter.commandline.wording import in_command_line_words
-
     for name, version in {"python": diagnosis.python, **diagnosis.packages}.items():
         show(f"{name:15} {version or 'not installed'}")
     show(f"{'driver':15} {diagnosis.driver or 'none'}")

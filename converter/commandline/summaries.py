@@ -158,7 +158,8 @@ def next_steps(path: str, manifest: Mapping[str, Any], target: Target) -> list[s
     if target.backend is not None:
         command = joined(["prototrt", "run", name, "--inputs", "in.npz", "-o", "out.npz"])
         return [f"next     on {target.machine} with such a GPU: {command}"]
-    return [f"next     {joined(['python', '-c', target.first_look.format(json.dumps(name))])}"]
+    remark = [f"note     {target.remark}"] if target.remark else []
+    return [*remark, f"next     {joined(['python', '-c', target.first_look.format(json.dumps(name))])}"]
 
 
 def _repository(target: Target) -> list[str]:

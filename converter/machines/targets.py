@@ -24,7 +24,8 @@ class Target:
     ``backend`` builds its engine here. Where that is None the machine gets an ONNX model. ``uses_trtexec``: it builds
     an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``. ``batches``: it
     joins requests to batches, and so needs the batch first. ``readers`` are the programs that must read the model: see
-    ``converter/readers/``. ``release`` is that of its TensorRT. ``first_look`` is Python that opens a model.
+    ``converter/readers/``. ``release`` is that of its TensorRT. ``first_look`` is Python that opens a model,
+    and ``remark`` what a user of the program should know.
     """
 
     name: TargetName
@@ -37,6 +38,7 @@ class Target:
     batches: bool = False
     readers: tuple[ReaderName, ...] = ()
     release: Release = (10, 0)
+    remark: str = ""
     first_look: str = (
         "import onnxruntime; print([each.name for each in onnxruntime.InferenceSession({}).get_inputs()])"
     )
@@ -188,6 +190,8 @@ TARGETS: Mapping[TargetName, Target] = {
             precisions=("fp32", "fp16"),
             because="the tests compare float32 and float16",
             readers=("openvino",),
+            remark="OpenVINO computes in bfloat16 by itself on processors that have it; in float32 with"
+            ' compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})',
             first_look="import openvino; print(openvino.Core().read_model({}).inputs)",
         ),
     )

@@ -118,12 +118,33 @@ def _onnx_file(file: str | os.PathLike[str], device: str, trust: Trusted) -> Eva
     return EvaluatorRunner(evaluator.signature, evaluator)
 
 
+def _opencv(graph: Graph, *_: object) -> Evaluator:
+    from prototrt.converter.onnx.programs import ProgramEvaluator
+
+    return ProgramEvaluator(graph, "opencv")
+
+
+def _openvino(graph: Graph, *_: object) -> Evaluator:
+    from prototrt.converter.onnx.programs import ProgramEvaluator
+
+    return ProgramEvaluator(graph, "openvino")
+
+
+def _openvino_f32(graph: Graph, *_: object) -> Evaluator:
+    from prototrt.converter.onnx.programs import FLOAT32, ProgramEvaluator
+
+    return ProgramEvaluator(graph, "openvino", FLOAT32)
+
+
 WAYS: dict[Way, Callable[..., Evaluator]] = {
     "reference": _reference,
     "network": _network,
     "onnx": _onnx,
     "onnx-lstm": _onnx_lstm,
     "torch": _torch,
+    "opencv": _opencv,
+    "openvino": _openvino,
+    "openvino-f32": _openvino_f32,
 }
 """The ways to run a graph on arrays of NumPy; beside them there is ``ENGINE``."""
 
@@ -138,7 +159,9 @@ class Session:
     unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
     network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
     export, run by onnxruntime), ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits),
-    ``"torch"`` (the PyTorch module) or ``"engine"`` (TensorRT, on a GPU). Unless it is said, a graph is run on
+    ``"torch"`` (the PyTorch module), ``"opencv"`` and ``"openvino"`` (the model for this program, with the
+    settings that it has by itself; ``"openvino-f32"`` with float32 as its precision) or ``"engine"``
+    (TensorRT, on a GPU). Unless it is said, a graph is run on
     ``"reference"``, a plan on ``"engine"``, and the file of an ONNX model, which needs its manifest, on ``"onnx"``.
 
     A detector's results have room for as many rows as there may be, and an output that counts them.

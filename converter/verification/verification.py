@@ -60,6 +60,17 @@ class Verification:
         distance = f"within {_rounded_up(worst)}" if worst else "exactly"
         return f"PASS: {ways}{expected} {distance}{', which proves little' if self.proves_little else ''}"
 
+    @property
+    def covers(self) -> str:
+        """What the comparisons say, and what they do not say, in one sentence."""
+        if any(comparison.against == EXPECTED for comparison in self.comparisons):
+            return "compared: this conversion, prototrt's reading of the net and the expected outputs"
+        return Worded(
+            "compared: this conversion and prototrt's reading of the net, not the outputs of Caffe or your program:"
+            " give them with {}",
+            Option("expect", "FILE.npz"),
+        )
+
     def _repr_html_(self) -> str:
         rows = []
         for comparison in self.comparisons:
@@ -84,6 +95,7 @@ class Verification:
             "precision": self.precision,
             "tolerance": {"relative": self.tolerance.relative, "absolute": self.tolerance.absolute},
             "calls": self.calls,
+            "covers": self.covers,
             "comparisons": [comparison.as_dict() for comparison in self.comparisons],
             "parts": [comparison.as_dict() for comparison in self.parts],
             **({} if self.cost is None else {"quantization": self.cost.as_dict()}),

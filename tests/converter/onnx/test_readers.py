@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,8 +16,10 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError, Problems, UnsupportedLayerError
 from prototrt.converter.onnx.evaluator import OnnxEvaluator
+from prototrt.converter.options import CompareOptions
 from prototrt.converter.readers.names import ReaderName
 from prototrt.converter.readers.reader import reader_named
+from prototrt.converter.verification.verify import verify
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph
 from prototrt.surgery.ops import (
@@ -90,6 +94,45 @@ def assert_reads(reader: ReaderName, graph: Graph, arrays: dict[str, Array], fol
 def test_a_program_reads_a_golden(name: str, reader: ReaderName, tmp_path: Path) -> None:
     inputs = case_called(name).arrays("inputs")[0]
     assert_reads(reader, rewritten(case_called(name), inputs), inputs, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["lstm_carry", "rnn_t5", "net_crnn", "pool_max_mask"])
+def test_openvino_with_its_own_settings(name: str) -> None:
+    """It computes in bfloat16 where the processor has it."""
+    pytest.importorskip("openvino")
+    inputs = case_called(name).arrays("inputs")[0]
+    graph = rewritten(case_called(name), inputs)
+    assert verify(graph, [inputs], CompareOptions(ways=["openvino", "openvino-f32"])).holds
+
+
+PACKAGES = {"opencv": "cv2", "openvino": "openvino"}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_conversion_is_checked_in_its_program(program: ReaderName, tmp_path: Path) -> None:
+    pytest.importorskip(PACKAGES[program])
+    assert _verified(program, tmp_path)["comparisons"][0]["way"].startswith(program)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_that_is_not_installed_is_told(
+    program: ReaderName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, PACKAGES[program], None)
+    checks = _verified(program, tmp_path)
+    name = {"opencv": "opencv-python"}.get(program, program)
+    assert checks["comparisons"][0]["way"] == "onnx"
+    assert checks["warnings"][-1] == (
+        f"the model was not run in {program}, but in onnxruntime: the package {name} cannot be imported"
+    )
+
+
+def _verified(program: ReaderName, folder: Path) -> Mapping[str, Any]:
+    case = case_called("net_lenet").folder
+    options: dict[str, Any] = {"target": program, "verify": True}
+    made = prototrt.convert(case / "model.prototxt", case / "model.caffemodel", folder / "n.onnx", **options)
+    checks: Mapping[str, Any] = made.manifest["verification"]
+    return checks
 
 
 @pytest.mark.parametrize("reader", PROGRAMS)
