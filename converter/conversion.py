@@ -182,6 +182,14 @@ class Product:
         with without_leftovers(self.file):
             return self._written(graph, progress, truth)
 
+    def refuse(self, graph: Graph) -> None:
+        """Raise for a graph that cannot be written, as far as that shows without a build and a file."""
+        if self.model_suffix == ".onnx":
+            from prototrt.converter.onnx.export import checked_onnx
+
+            self._next_steps(graph)
+            checked_onnx(graph, self._exporting)
+
     def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         header = self.converting.emit_header
         if self.model_suffix == ".py":

@@ -154,7 +154,12 @@ def test_a_file_that_is_no_net_has_a_result_of_its_own() -> None:
 def test_a_dry_run_prints_what_a_survey_prints(folder: Path) -> None:
     pytest.importorskip("yaml", reason="reads lists of models")
     facts = validate(as_json("batch", "models.yaml", "-o", "engines", "--dry-run").stdout, "survey")
-    assert facts["counts"] == {"converts": 1, "converts in part": 0, "does not convert": 1}
+    assert facts["counts"] == {
+        "converts": 1,
+        "needs a shape": 0,
+        "converts in part": 0,
+        "does not convert": 1,
+    }
 
 
 PROBLEM = dict.fromkeys(("where", "layer", "type", "blob", "because", "fix"))

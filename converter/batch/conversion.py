@@ -27,6 +27,8 @@ from prototrt.converter.batch.reports import (
 from prototrt.converter.batch.runner import LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.batch.versions import versions
+from prototrt.converter.batch.wording import list_words
+from prototrt.converter.batch.work import refusal_of
 from prototrt.converter.data.data import files_in
 from prototrt.converter.options import BatchOptions, BatchProgress
 from prototrt.converter.writing.files import refuse_overwriting
@@ -65,14 +67,18 @@ def convert_models(models: str, options: BatchOptions, begun: BatchProgress) -> 
 
 def survey_models(models: str, options: BatchOptions) -> Survey:
     """Which models of a list would convert, and what stops the others; nothing is written."""
-    from prototrt.converter.survey.survey import Survey, surveyed
+    from prototrt.converter.survey.survey import Survey, Verdict, surveyed
 
     entries, nets = read_models(models, os.fspath(options.folder)), []
     _refuse_overwriting(models, options, entries)
     for entry in entries:
         loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
-        survey = surveyed(entry.prototxt, loading, options_of(RewriteOptions, entry.options))
-        nets.append(replace(survey, file=entry.name))
+        rewriting = options_of(RewriteOptions, entry.options)
+        survey = surveyed(entry.prototxt, loading, rewriting, tries_shapes=False)
+        refusal = None if survey.message else refusal_of(entry)
+        if refusal is not None:
+            survey = replace(survey, verdict=Verdict.NOT, message=refusal)
+        nets.append(replace(survey.by(list_words), file=entry.name))
     return Survey(tuple(nets))
 
 

@@ -9,15 +9,17 @@ from typing import Any
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
+from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.batch.entry import Entry, Outcome, Status
 from prototrt.converter.batch.keys import options_of, product_of
 from prototrt.converter.batch.system_limits import too_large_a_file
 from prototrt.converter.batch.wording import list_words
-from prototrt.converter.conversion import load_with_weights, truth_of
+from prototrt.converter.conversion import Product, load_with_weights, truth_of
 from prototrt.converter.machines.memory import refuse_large_values
 from prototrt.converter.options import VerifyOptions
 from prototrt.converter.verification.verify import verify_files
+from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 
 _COUNTED_ROLES = ("prototxt", "weights")
@@ -37,14 +39,31 @@ def work(entry: Entry) -> Outcome:
         return Outcome(entry, status, exit_code, time.perf_counter() - began, message)
 
 
-def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The warnings, and the facts for a report."""
+def refusal_of(entry: Entry) -> str | None:
+    """Why the entry would fail before anything is made of its graph; None if it would not."""
+    try:
+        with silent():
+            product, _, _, graph = _rewritten(entry)
+            product.refuse(graph)
+    except Exception as error:
+        _, _, message = _failure(entry, error)
+        return message
+    return None
+
+
+def _rewritten(entry: Entry) -> tuple[Product, RewriteOptions, Model, Graph]:
+    """What is asked for, and the graph that it is made of. Raises ``ConversionError``."""
     rewriting = options_of(RewriteOptions, entry.options)
-    checking = options_of(VerifyOptions, entry.options)
     product = product_of(entry.target, entry.options)
     loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
     model = load_with_weights(entry.prototxt, loading, rewriting)
-    graph = prototrt.rewrite(model, options=rewriting).in_words_of(list_words)
+    return product, rewriting, model, prototrt.rewrite(model, options=rewriting).in_words_of(list_words)
+
+
+def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The warnings, and the facts for a report."""
+    product, rewriting, model, graph = _rewritten(entry)
+    checking = options_of(VerifyOptions, entry.options)
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
         refuse_large_values(graph, rewriting)

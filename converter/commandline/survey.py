@@ -40,21 +40,8 @@ def written(survey: Survey, target: str) -> str:
     if target.lower().endswith(".html"):
         from prototrt.converter.survey.page import survey_page
 
-        return survey_page(_in_its_words(survey))
+        return survey_page(replace(survey, nets=tuple(net.by(command_line_words) for net in survey.nets)))
     return result_text(in_command_line_words(survey.as_dict()))
-
-
-def _in_its_words(survey: Survey) -> Survey:
-    nets = (
-        replace(
-            net,
-            message=worded(net.message, command_line_words),
-            step=worded(net.step, command_line_words),
-            note=worded(net.note, command_line_words),
-        )
-        for net in survey.nets
-    )
-    return replace(survey, nets=tuple(nets))
 
 
 def print_survey(survey: Survey) -> None:
@@ -82,12 +69,16 @@ def print_survey(survey: Survey) -> None:
         table.show()
     warn([net.note for net in survey.nets if net.note])
     counts = ", ".join(_counted(verdict, survey.count(verdict)) for verdict in Verdict)
-    number = len(survey.nets)
-    show(f"{number} net{'s' if number != 1 else ''}: {counts}")
+    number, tried = len(survey.nets), survey.only_tried
+    vain = (
+        f"; with the shapes that were tried, {tried} of those that need one did not convert" if tried else ""
+    )
+    show(f"{number} net{'s' if number != 1 else ''}: {counts}{vain}")
 
 
 _OF_SEVERAL = {
     "converts": "convert",
+    "needs a shape": "need a shape",
     "converts in part": "convert in part",
     "does not convert": "do not convert",
 }

@@ -64,8 +64,7 @@ def write_onnx(
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        model, weights = onnx_from_graph(graph, exporting)
-        _check(model, weights, exporting)
+        model, weights = checked_onnx(graph, exporting)
         with publication(path) as files:
             write_model(files, path, model, weights.weights)
             refuse_changed(graph)
@@ -85,6 +84,13 @@ def _recurrences(graph: Proto) -> dict[str, int]:
         "recurrent_operators": len(operators),
         "scans": sum(node.op_type == "Scan" for node in graph.node),
     }
+
+
+def checked_onnx(graph: Graph, exporting: ExportOptions) -> tuple[Proto, OnnxModel]:
+    """``onnx_from_graph`` that no checker, and no program that the model is for, refuses."""
+    model, weights = onnx_from_graph(graph, exporting)
+    _check(model, weights, exporting)
+    return model, weights
 
 
 def onnx_from_graph(graph: Graph, exporting: ExportOptions) -> tuple[Proto, OnnxModel]:

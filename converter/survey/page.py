@@ -16,9 +16,15 @@ th, td { border-bottom: 1px solid #ddd; padding: .3em .8em .3em 0; text-align: l
 td.number { text-align: right }
 pre { margin: .5em 0; white-space: pre-wrap; font-size: 13px }
 .bar { display: flex; height: 1.2em; border-radius: 3px; overflow: hidden }
-.converts { background: #cfe8c6 } .part { background: #fbe7b2 } .not { background: #f4c7c3 }
+.converts { background: #cfe8c6 } .shape { background: #d3e3f6 } .part { background: #fbe7b2 }
+.not { background: #f4c7c3 }
 """
-_CLASSES = {Verdict.CONVERTS: "converts", Verdict.IN_PART: "part", Verdict.NOT: "not"}
+_CLASSES = {
+    Verdict.CONVERTS: "converts",
+    Verdict.NEEDS_SHAPE: "shape",
+    Verdict.IN_PART: "part",
+    Verdict.NOT: "not",
+}
 
 
 def survey_page(survey: Survey) -> str:

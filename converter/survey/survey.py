@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from traceback import format_exc
@@ -13,13 +13,14 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import (
     ConversionError,
+    MissingBlobError,
     Problems,
     ShapeError,
     WeightsError,
     silent,
 )
 from prototrt.caffe_proto.common.options import PathLike
-from prototrt.caffe_proto.common.wording import Command, Option, Worded, options_in
+from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, options_in, worded
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.shape_examples import example_shape
@@ -39,6 +40,7 @@ class Verdict(enum.Enum):
     """How far a net can be converted."""
 
     CONVERTS = "converts"
+    NEEDS_SHAPE = "needs a shape"
     IN_PART = "converts in part"
     NOT = "does not convert"
 
@@ -48,7 +50,8 @@ class SurveyedNet:
     """One net. ``lacking`` are types and fields without a rule, ``outputs`` those that convert in part.
 
     ``shapes`` are to be given, with letters for sizes that nobody states. ``step`` is what alone would make the net
-    whole, in words; empty if it takes more. ``note`` says which blobs became inputs although the net fills them.
+    whole, in words; empty if it takes more. ``only_tried`` are nets that need shapes and do not convert with those that
+    were tried. ``note`` says which blobs became inputs although the net fills them.
     """
 
     file: str
@@ -59,6 +62,12 @@ class SurveyedNet:
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
     step: str = ""
     note: str = ""
+    only_tried: bool = False
+
+    def by(self, surface: Surface) -> SurveyedNet:
+        """The net with all texts in the words of a surface."""
+        message, step, note = (worded(text, surface) for text in (self.message, self.step, self.note))
+        return replace(self, message=message, step=step, note=note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,11 @@ class Survey:
 
     def count(self, verdict: Verdict) -> int:
         return sum(net.verdict is verdict for net in self.nets)
+
+    @property
+    def only_tried(self) -> int:
+        """How many of the nets that need a shape do not convert with the one that was tried."""
+        return sum(net.only_tried for net in self.nets)
 
     @property
     def is_whole(self) -> bool:
@@ -94,6 +108,7 @@ class Survey:
         ]
         return {
             "counts": {verdict.value: self.count(verdict) for verdict in Verdict},
+            "only_tried": self.only_tried,
             "obstacles": obstacles,
             "steps": [{"step": step, "nets": count} for step, count in self.steps],
             "nets": [{**asdict(net), "verdict": net.verdict.value} for net in self.nets],
@@ -123,43 +138,73 @@ def survey(paths: Iterable[PathLike], progress: Started = without_progress) -> S
 
 
 def surveyed(
-    file: str, loading: LoadOptions | None = None, rewriting: RewriteOptions | None = None
+    file: str,
+    loading: LoadOptions | None = None,
+    rewriting: RewriteOptions | None = None,
+    *,
+    tries_shapes: bool = True,
 ) -> SurveyedNet:
-    """Try one net. Weights are not read unless ``loading`` gives them. An internal error is a verdict, too."""
+    """Try one net. Weights are not read unless ``loading`` gives them. An internal error is a verdict, too.
+
+    ``tries_shapes`` says whether usual shapes are tried for inputs without one.
+    """
     try:
-        return _surveyed(file, loading or LoadOptions(), rewriting or RewriteOptions())
+        return _surveyed(file, loading or LoadOptions(), rewriting or RewriteOptions(), tries_shapes)
     except Exception as error:
         lines = [f"{file}: internal error: {type(error).__name__}: {error}", *format_exc().splitlines()]
         return SurveyedNet(file, Verdict.NOT, Worded.joined("\n", lines))
 
 
-def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions) -> SurveyedNet:
+def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_shapes: bool) -> SurveyedNet:
     options = replace(rewriting, require_weights=False)
     try:
         with silent():
             model = load(file, options=loading)
         fed = _without_inputs(model)
-        result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(fed)}))
+        result = attempt(model, _with_shapes(options, fed if tries_shapes else {}))
         shapes = {**fed, **(result.shapes if isinstance(result, UnexpandedNet) else {})}
-        if shapes:
-            result = attempt(model, replace(options, shapes={**(options.shapes or {}), **_invented(shapes)}))
+        if shapes and tries_shapes:
+            result = attempt(model, _with_shapes(options, shapes))
     except ConversionError as error:
         return SurveyedNet(file, Verdict.NOT, error.text, _lacking([error]), step=_step([error]))
     if isinstance(result, Expansion):
         graph = result.graph
-        outputs = tuple(value.name for value in graph.outputs) if graph.left_out else ()
         note = next((text for text in graph.warnings if "keep_constant" in options_in(text)), "")
-        whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes, note=note)
+        outputs = tuple(value.name for value in graph.outputs) if graph.left_out else ()
+        whole = _but_shapes(SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes, note=note))
         return _but_left_out(whole, graph.left_out)
     errors, outputs = result.errors, tuple(result.cut)
     of_shapes = (ShapeError,) if model.weights.file else (ShapeError, WeightsError)
-    if shapes and all(isinstance(error, of_shapes) for error in errors):
-        # The invented sizes do not suit the net: only its user knows them.
-        unsuited = SurveyedNet(file, Verdict.CONVERTS, result.error().text, shapes=shapes)
-        return _but_left_out(unsuited, result.left_out)
+    if shapes and all(isinstance(error, of_shapes) or _is_of(error, fed) for error in errors):
+        # The sizes that were tried do not suit the net, or none were: only its user knows them.
+        unsuited = SurveyedNet(
+            file, Verdict.CONVERTS, result.error().text, shapes=shapes, only_tried=tries_shapes
+        )
+        return _but_left_out(_but_shapes(unsuited), result.left_out)
     verdict = Verdict.IN_PART if outputs else Verdict.NOT
     step = "" if result.left_out else _step(errors)
     return SurveyedNet(file, verdict, result.error().text, _lacking(errors), outputs, shapes, step)
+
+
+def _is_of(error: ConversionError, fed: Collection[str]) -> bool:
+    return isinstance(error, MissingBlobError) and error.bottom in fed
+
+
+def _with_shapes(options: RewriteOptions, shapes: Mapping[str, Sequence[int | str]]) -> RewriteOptions:
+    return replace(options, shapes={**(options.shapes or {}), **_invented(shapes)})
+
+
+def _but_shapes(net: SurveyedNet) -> SurveyedNet:
+    """The net that converts; only with shapes from its user if it states none. The message is to be pasted."""
+    if not net.shapes:
+        return net
+    usual = Option("shapes", _invented(net.shapes))
+    if net.only_tried:
+        message = Worded("give {}; {} was tried:\n{}", Option("shapes", net.shapes), usual, net.message)
+        return replace(net, verdict=Verdict.NEEDS_SHAPE, message=message)
+    found = Worded("give {}; it converts with {}", Option("shapes", net.shapes), usual)
+    step = Worded("give {}", Option("shapes"))
+    return replace(net, verdict=Verdict.NEEDS_SHAPE, message=net.message or found, step=step)
 
 
 def _without_inputs(model: Model) -> dict[str, Sequence[int | str]]:
@@ -181,7 +226,10 @@ def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
 
 def _invented(shapes: Mapping[str, Sequence[int | str]]) -> dict[str, tuple[int, ...]]:
     return {
-        name: tuple(_INVENTED.get(size, 1) if isinstance(size, str) else size for size in sizes)
+        name: tuple(
+            size if isinstance(size, int) else _INVENTED.get(size) or (int(size) if size.isdecimal() else 1)
+            for size in sizes
+        )
         for name, sizes in shapes.items()
     }
 

@@ -14,7 +14,9 @@ batch_options = options(
     field_option(BatchOptions, "jobs", metavar="N"),
     field_option(BatchOptions, "scheduler", metavar="tcp://HOST:PORT"),
     click.option(
-        "--dry-run", is_flag=True, help="Convert nothing: report what would convert, as `survey` does."
+        "--dry-run",
+        is_flag=True,
+        help="Convert nothing: report what would convert, before a build or a check of results.",
     ),
     field_option(BatchOptions, "keep_going"),
     field_option(BatchOptions, "report_junit", type=OutputFile()),

@@ -85,7 +85,7 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
     """Try all nets, and those below folders, without building anything.
 
-    Weights are not needed. Where a net does not state the shape of an input, a usual one is tried.
+    Weights are not needed. Where a net does not state the shape of an input, a usual one is tried; it still needs one.
     """
     from prototrt.converter.commandline.survey import ask_about, print_survey, written
     from prototrt.converter.writing.texts import json_value

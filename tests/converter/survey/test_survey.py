@@ -53,9 +53,9 @@ EXPECTED = {
     "in_part": (Verdict.IN_PART, ("Odd",), ("m",), {}),
     "two_obstacles": (Verdict.IN_PART, ("Odd", "TanH.tanh_param.steep"), ("m",), {}),
     "nothing": (Verdict.NOT, ("Odd",), (), {}),
-    "no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
-    "halves_of_no_shape": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
-    "piece": (Verdict.CONVERTS, (), (), {"x": ["N", "C", "H", "W"]}),
+    "no_shape": (Verdict.NEEDS_SHAPE, (), (), {"x": ["N", "C", "H", "W"]}),
+    "halves_of_no_shape": (Verdict.NEEDS_SHAPE, (), (), {"x": ["N", "C", "H", "W"]}),
+    "piece": (Verdict.NEEDS_SHAPE, (), (), {"x": ["N", "C", "H", "W"]}),
     "broken": (Verdict.NOT, (), (), {}),
     "field": (Verdict.NOT, ("TanH.tanh_param.steep",), (), {}),
     "template": (Verdict.NOT, (), (), {}),
@@ -94,6 +94,8 @@ def test_each_net(folder: Path) -> None:
 def test_the_steps_are_those_that_make_most_nets_whole(folder: Path) -> None:
     found = survey(["nets"])
     assert {Path(net.file).stem: str(net.step) for net in found.nets if net.step} == {
+        "no_shape": "give shapes",
+        "piece": "give shapes",
         "in_part": "write a rule for Odd: prototrt.new_rule(...) begins it",
         "nothing": "write a rule for Odd: prototrt.new_rule(...) begins it",
         "field": "remove the field TanH.tanh_param.steep, or read it in a rule",
@@ -109,6 +111,33 @@ def test_the_steps_are_those_that_make_most_nets_whole(folder: Path) -> None:
         ("write a rule for Python a.B: prototrt.new_rule(...) begins it", 2),
         ("write a rule for Odd: prototrt.new_rule(...) begins it", 2),
     ]
+
+
+def test_what_needs_a_shape_says_it_in_words_to_paste(folder: Path) -> None:
+    found = {Path(net.file).stem: net for net in survey(["nets"]).nets}
+    assert str(found["no_shape"].message) == (
+        'give shapes={"x": (N, C, H, W)}; it converts with shapes={"x": (1, 3, 224, 224)}'
+    )
+    assert str(found["halves_of_no_shape"].message).startswith(
+        'give shapes={"x": (N, C, H, W)}; shapes={"x": (1, 3, 224, 224)} was tried:\n'
+        'nets/halves_of_no_shape.prototxt:1: layer "fb" (Convolution)'
+    )
+    result = CliRunner().invoke(
+        main, ["survey", "nets/no_shape.prototxt", "nets/halves_of_no_shape.prototxt"]
+    )
+    assert result.output.splitlines()[-1] == (
+        "2 nets: 0 convert, 2 need a shape, 0 convert in part, 0 do not convert;"
+        " with the shapes that were tried, 1 of those that need one did not convert"
+    )
+    assert "give --shape x:NxCxHxW; it converts with --shape x:1x3x224x224" in " ".join(result.output.split())
+
+
+def test_numbers_in_a_shape_are_kept() -> None:
+    """What a bottom needs is told with letters and numbers, as 1x4 for the fourth number of im_info."""
+    assert surveying._invented({"im_info": ["1", "4"], "x": [2, "C", "K"]}) == {
+        "im_info": (1, 4),
+        "x": (2, 3, 1),
+    }
 
 
 def test_to_cut_a_net_makes_it_not_whole() -> None:
@@ -137,7 +166,7 @@ def test_the_table(folder: Path) -> None:
     )
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.output.splitlines() if line.strip()]
-    assert lines[-1] == "3 nets: 1 converts, 1 converts in part, 1 does not convert"
+    assert lines[-1] == "3 nets: 1 converts, 0 need a shape, 1 converts in part, 1 does not convert"
     assert any(line.split() == ["Odd", "1", "1"] for line in lines)
     (broken,) = [line for line in lines if "broken" in line]
     assert broken.split("  ")[-1].strip() == "line 1: the file ends here, expected }"
@@ -147,7 +176,13 @@ def test_json(folder: Path) -> None:
     result = CliRunner().invoke(main, ["survey", "nets", "--json", "-o", "report.json"])
     assert json.loads(result.output) == json.loads(Path("report.json").read_text())
     facts = json.loads(result.output)
-    assert facts["counts"] == {"converts": 4, "converts in part": 5, "does not convert": 6}
+    assert facts["counts"] == {
+        "converts": 1,
+        "needs a shape": 3,
+        "converts in part": 5,
+        "does not convert": 6,
+    }
+    assert facts["only_tried"] == 1
     (in_part,) = [net for net in facts["nets"] if net["file"] == "nets/in_part.prototxt"]
     assert "there is no rule for this layer type\n  fix: " in in_part["message"]
 
@@ -199,8 +234,42 @@ def test_batch_as_a_dry_run(folder: Path) -> None:
     )
     result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "built", "--dry-run"])
     assert result.exit_code == 3, result.output
-    assert result.output.splitlines()[-1] == "2 nets: 1 converts, 1 converts in part, 0 do not convert"
+    assert (
+        result.output.splitlines()[-1]
+        == "2 nets: 1 converts, 0 need a shape, 1 converts in part, 0 do not convert"
+    )
     assert not Path("built").exists()
+
+
+REFUSED_BY_THE_RUN = {
+    "prototxt: nets/no_shape.prototxt\n    random-weights: 1": (
+        "needs a shape",
+        'nets/no_shape.prototxt: the file states no shape for the input "x" (line 1)\n  fix: give its shape:'
+        " shapes: {x: NxCxHxW}",
+    ),
+    "prototxt: nets/piece.prototxt\n    random-weights: 1": (
+        "needs a shape",
+        'nets/piece.prototxt:1: layer "f" (TanH), bottom "x": no layer before this one makes it\n'
+        "  fix: make it an input: shapes: {x: NxCxHxW}",
+    ),
+    "prototxt: nets/whole.prototxt\n    random-weights: 1\n    keep-float: [none]": (
+        "does not convert",
+        'models.yaml:2: keep-float names "none", which is not a layer of the net\n  fix: use m or x',
+    ),
+}
+
+
+@pytest.mark.parametrize("entry", REFUSED_BY_THE_RUN)
+def test_a_dry_run_refuses_what_the_run_refuses(entry: str, folder: Path) -> None:
+    pytest.importorskip("onnx", reason="writes ONNX models")
+    Path("models.yaml").write_text(f"models:\n  - {entry}\n    format: onnx\n")
+    verdict, message = REFUSED_BY_THE_RUN[entry]
+    result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "built", "--dry-run", "--json"])
+    (net,) = json.loads(result.stdout)["nets"]
+    assert (result.exit_code, net["verdict"]) == (3, verdict)
+    assert net["message"].startswith(message)
+    result = CliRunner().invoke(main, ["batch", "models.yaml", "-o", "built"])
+    assert result.exit_code == 3
 
 
 def test_an_internal_error_is_a_verdict_of_one_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +286,10 @@ def test_an_internal_error_is_a_verdict_of_one_net(tmp_path: Path, monkeypatch: 
     result = CliRunner().invoke(main, ["survey", str(tmp_path), "-o", str(html)])
     assert result.exit_code == 0
     assert "does not convert   internal error: ValueError: nobody\\nexpected this\n" in result.stdout
-    assert result.stdout.splitlines()[-1] == "3 nets: 2 convert, 0 convert in part, 1 does not convert"
+    assert (
+        result.stdout.splitlines()[-1]
+        == "3 nets: 2 convert, 0 need a shape, 0 convert in part, 1 does not convert"
+    )
     (net,) = (net for net in survey([file]).nets)
     first, *trace = net.message.splitlines()
     assert first == f"{file}: internal error: ValueError: nobody\\nexpected this"
