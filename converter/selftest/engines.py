@@ -13,9 +13,8 @@ from prototrt.converter.driver import find_driver
 from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run
 from prototrt.converter.options import BackendName
 from prototrt.converter.selftest.goldens import PRECISIONS, largest, near
-from prototrt.converter.selftest.nets import Size, lstm_graph, tile_graph, varying_lstm
+from prototrt.converter.selftest.nets import SessionOf, Size, lstm_graph, tile_graph, varying_lstm
 from prototrt.converter.selftest.rows import Check, NotHereError
-from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.converter.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import Precision, TileForm

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import prototrt
+from prototrt.converter.selftest.nets import SessionOf
 from prototrt.converter.selftest.rows import Check
-from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.converter.verification.comparison import Difference, difference_of
 from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import prototrt
 from prototrt.surgery.ir import Graph
@@ -16,6 +16,12 @@ layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 di
 layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 8 axis: 2 } }
 layer { name: "h" type: "Tile" bottom: "ip" top: "h" tile_param { axis: 1 tiles: 5 } }
 """
+
+
+class SessionOf(Protocol):
+    """Makes a session on an engine; ``options`` are those of ``Session``."""
+
+    def __call__(self, graph: Graph, **options: Any) -> prototrt.Session: ...
 
 
 @dataclass(frozen=True)

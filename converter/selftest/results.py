@@ -23,7 +23,6 @@ _PLAIN = {
     "backends": "An engine loads and runs",
     "goldens": "Engines give Caffe's numbers",
     "replays": "CUDA graphs give the same numbers as calls",
-    "sessions": "State is reset, saved and restored",
     "builds": "TensorRT for RTX builds the nets",
     "reference": "NumPy gives Caffe's numbers",
     "onnxruntime": "onnxruntime gives Caffe's numbers",

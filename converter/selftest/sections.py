@@ -15,7 +15,7 @@ import prototrt
 from prototrt.converter.machines.doctor import Ability, diagnose
 from prototrt.converter.options import SectionName, Way
 from prototrt.converter.processes import end_with, python_command
-from prototrt.converter.selftest import engines, floors, goldens, kernels, libraries, sessions, speed
+from prototrt.converter.selftest import engines, floors, goldens, kernels, speed
 from prototrt.converter.selftest.engines import engine_session
 from prototrt.converter.selftest.isolation import serve
 from prototrt.converter.selftest.rows import Check, NotHereError
@@ -120,13 +120,7 @@ SECTIONS: dict[SectionName, Section] = {
     "replays": Section(
         "replay steps from CUDA graphs, and compare bit by bit", lambda _: engines.replays(engine_session)
     ),
-    "sessions": Section(
-        "reset, save and restore state; use threads", lambda _: sessions.sessions(engine_session)
-    ),
     "profiles": Section("call one engine with other sizes", lambda _: engines.profiles(engine_session)),
-    "libraries": Section(
-        "share arrays and streams with PyTorch and CuPy", lambda _: libraries.libraries(engine_session)
-    ),
     "torch": Section(
         "run every net as a PyTorch module, on the GPU if PyTorch uses it, and compare with Caffe's numbers",
         _in_torch,
@@ -135,7 +129,6 @@ SECTIONS: dict[SectionName, Section] = {
     "kernels": Section("run the Tile kernel by itself", lambda _: kernels.kernels(), needs="GPU"),
     "verify": Section("run prototrt.verify on engines", goldens.verification),
     "plugins": Section("run the Tile plugin in engines", lambda _: engines.plugins()),
-    "pycuda": Section("share arrays with PyCUDA", lambda _: libraries.pycuda(engine_session)),
     "builds": Section(
         "build an engine of every net with TensorRT for RTX",
         lambda folder: goldens.builds(folder, engines.build_size),

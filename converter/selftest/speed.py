@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 
-from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.selftest.nets import SessionOf, Size, lstm_graph
 from prototrt.converter.selftest.rows import Check
-from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.converter.selftest.timing import (
     Spread,
     Stopwatch,

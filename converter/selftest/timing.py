@@ -17,9 +17,8 @@ import numpy as np
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.memory import Memory
 from prototrt.converter.runtime.resident import Resident
-from prototrt.converter.selftest.nets import Size
+from prototrt.converter.selftest.nets import SessionOf, Size
 from prototrt.converter.selftest.privacy import anonymous
-from prototrt.converter.selftest.sessions import SessionOf
 from prototrt.surgery.ir import Array, Graph
 
 WARM_UP, REPEATS = 10, 100

@@ -1,11 +1,17 @@
-"""The recurrent goldens on a real engine, where there is a GPU to run it."""
+"""The goldens, and what sessions do beside computing, on a real engine, where there is a GPU to run it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from prototrt import Form
 from prototrt.converter.machines.doctor import diagnose
+from prototrt.converter.selftest.engines import engine_session
+from prototrt.converter.selftest.nets import SessionOf
+from prototrt.converter.selftest.rows import Check, row_of
+from prototrt.tests.converter.selftest import libraries, sessions
 from prototrt.tests.golden_cases import Case, caffe_cases, check, check_half, recurrent_runs
 
 
@@ -19,7 +25,14 @@ def why_not() -> str | None:
 
 REASON = why_not()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(REASON is not None, reason=REASON or "")]
+AROUND = (sessions.sessions, libraries.libraries, libraries.pycuda)
 CASES = [case for case in caffe_cases() if str(case) != "filter"]
+
+
+@pytest.mark.parametrize("checks", AROUND)
+def test_state_threads_and_arrays_of_libraries(checks: Callable[[SessionOf], Iterator[Check]]) -> None:
+    rows = [row_of(check) for check in checks(engine_session)]
+    assert {row.verdict for row in rows} <= {"ok", "not tried"}, rows
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -15,8 +15,8 @@ import prototrt
 from prototrt import Precision
 from prototrt.converter.driver import Driver, Gpu
 from prototrt.converter.runtime import sources
-from prototrt.converter.selftest import engines, goldens, libraries, sessions
-from prototrt.converter.selftest.nets import tile_graph
+from prototrt.converter.selftest import engines, goldens
+from prototrt.converter.selftest.nets import SessionOf, tile_graph
 from prototrt.converter.selftest.rows import Check, Row, row_of
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
@@ -25,10 +25,11 @@ from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.converter.runtime.support import session_of
 from prototrt.tests.converter.runtime.test_plan_file import fake_backend
+from prototrt.tests.converter.selftest import libraries, sessions
 from prototrt.tests.converter.selftest.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
 
 TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-Making = Callable[[sessions.SessionOf], Iterator[Check]]
+Making = Callable[[SessionOf], Iterator[Check]]
 
 
 @pytest.fixture(scope="module")

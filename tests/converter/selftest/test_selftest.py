@@ -18,7 +18,7 @@ from prototrt.converter.driver import Gpu, find_driver
 from prototrt.converter.machines.doctor import Ability, Diagnosis
 from prototrt.converter.options import SECTION_NAMES
 from prototrt.converter.selftest import sections, selftest
-from prototrt.converter.selftest.goldens import ARCHIVE
+from prototrt.converter.selftest.goldens import ARCHIVE, PRECISIONS
 from prototrt.converter.selftest.isolation import isolated
 from prototrt.converter.selftest.privacy import anonymous
 from prototrt.converter.selftest.results import SectionResult, SelfTest, read
@@ -61,13 +61,12 @@ def test_without_a_gpu_the_rest_is_tried(sections_of: Callable[[Rows], list[str]
     assert [section.name for section in result.sections] == list(SECTION_NAMES)
     assert "## speed\n\nnot tried: there is no GPU; it would time LSTM engines" in result.markdown()
     *lines, last = result.summary
-    assert last.startswith("Checks: 12 not tried, 5 ok, in ")
+    assert last.startswith("Checks: 9 not tried, 5 ok, in ")
     assert lines == [
         "This machine: no GPU, no driver, tensorrt-rtx 1.7",
         "An engine loads and runs: not tried, there is no GPU",
         "Engines give Caffe's numbers: not tried, there is no GPU",
         "CUDA graphs give the same numbers as calls: not tried, there is no GPU",
-        "State is reset, saved and restored: not tried, there is no GPU",
         "TensorRT for RTX builds the nets: yes, 1 of 1",
         "NumPy gives Caffe's numbers: yes, 1 of 1",
         "onnxruntime gives Caffe's numbers: yes, 1 of 1",
@@ -89,7 +88,7 @@ def test_with_a_gpu_all_is_tried(sections_of: Callable[[Rows], list[str]]) -> No
     assert asked == list(SECTION_NAMES)
     assert result.summary[0] == "This machine: a card, no driver, tensorrt-rtx 1.7"
     assert result.summary[2] == "Engines give Caffe's numbers: no, 1 of 2; rnn: h is off by 1; 1 not tried"
-    assert result.summary[9] == "Speed of an LSTM: H 256: 8 us, 4 us by cuDNN, 1 us at best"
+    assert result.summary[8] == "Speed of an LSTM: H 256: 8 us, 4 us by cuDNN, 1 us at best"
     with pytest.raises(VerificationError, match="goldens: rnn: WRONG, h is off by 1"):
         result.refuse()
 
@@ -182,10 +181,10 @@ def test_what_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_section_runs_in_a_process_of_its_own(folder: Path) -> None:
     if (driver := find_driver()) is not None and driver.gpus:
         pytest.skip("there is a GPU")
-    rows = list(isolated(sections.command_of("sessions", folder), 60, 1e9))
+    rows = list(isolated(sections.command_of("replays", folder), 60, 1e9))
     assert {row.verdict for row in rows} == {"FAILED"}
     assert [text.partition(" fix: ")[0] for text in rows[0].details] == ["there is no NVIDIA driver"]
-    assert len(rows) == 4
+    assert len(rows) == len(PRECISIONS)
 
 
 # ---------------------------------------------------------------- the archive
@@ -298,7 +297,7 @@ def test_the_command(folder: Path, sections_of: Callable[[Rows], list[str]]) -> 
         "  fix: send the developers the file of results that prototrt selftest writes\n"
     )
     assert result.stdout.splitlines() == read("results.json").summary
-    assert len(read("results.json").summary) == 11
+    assert len(read("results.json").summary) == 10
 
 
 @pytest.mark.parametrize(

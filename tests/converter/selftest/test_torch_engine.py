@@ -16,13 +16,14 @@ from prototrt import Form
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.converter.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.runtime.dlpack import tensor_in
-from prototrt.converter.selftest import engines, libraries, sessions
+from prototrt.converter.selftest import engines
 from prototrt.converter.selftest.nets import Size, lstm_graph
 from prototrt.converter.selftest.rows import row_of
-from prototrt.converter.selftest.sessions import CALLS, followed, going_on_from, plain, small_lstm
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.runtime.fake_tensorrt import gpu_of
+from prototrt.tests.converter.selftest import libraries, sessions
+from prototrt.tests.converter.selftest.sessions import CALLS, followed, going_on_from, plain, small_lstm
 from prototrt.tests.converter.selftest.torch_engine import KNOWN, ops_of, torch_engine
 from prototrt.tests.dynamic_lstm import continuing, dynamic_graph
 from prototrt.tests.golden_cases import Case, check, recurrent_runs

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 import prototrt
+from prototrt.converter.selftest.nets import SessionOf
 from prototrt.converter.selftest.rows import Check, NotHereError
-from prototrt.converter.selftest.sessions import SIZE, Feeds, SessionOf, followed, largest_of, small_lstm
 from prototrt.converter.selftest.timing import torch_with_gpu
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.converter.selftest.sessions import SIZE, Feeds, followed, largest_of, small_lstm
 
 Way = Callable[[SessionOf, Graph], str]
 _RESULT = (SIZE.steps, SIZE.streams, SIZE.hidden)

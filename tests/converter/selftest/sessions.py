@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
 
 import numpy as np
 
 import prototrt
-from prototrt.converter.selftest.nets import Size, lstm_graph, varying_lstm
+from prototrt.converter.selftest.nets import SessionOf, Size, lstm_graph, varying_lstm
 from prototrt.converter.selftest.rows import Check
 from prototrt.surgery.ir import Array, Graph
 
@@ -18,12 +17,6 @@ CALLS = 6
 """Enough to replay the graphs of the even and of the odd call."""
 Feeds = dict[str, Array]
 Run = Callable[[Feeds], Array]
-
-
-class SessionOf(Protocol):
-    """Makes a session on an engine; ``options`` are those of ``Session``."""
-
-    def __call__(self, graph: Graph, **options: Any) -> prototrt.Session: ...
 
 
 def small_lstm() -> Graph:
