@@ -32,6 +32,7 @@ from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import HDF5, NPZ, is_netdef, kind_of, text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.findings import unknown_fields
+from prototrt.caffe_proto.text.marks import marked_recurrences
 from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.text.templates import filled
@@ -71,7 +72,8 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
     if options.weights is not None and options.random_weights is not None:
         raise two_sources()
     file = source.name
-    net = parse_net(filled(text_of_prototxt(source), options.define or {}, file), file)
+    text = filled(text_of_prototxt(source), options.define or {}, file)
+    net = parse_net(text, file)
     state = _state(net.message, options)
     written = upgraded_layers(net, file)
     if options.overrides:
@@ -87,7 +89,8 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
         raise NetError(problem, where=file, fix=advice(readings, state))
     weights = _open_weights(options.weights, options.random_weights)
     model = with_known_channels(_model_of(net, file, reading, weights, options.allow_unknown))
-    model = replace(model, warnings=(*_unread_shapes(net, file), *model.warnings))
+    warnings = (*_unread_shapes(net, file), *model.warnings)
+    model = replace(model, warnings=warnings, recurrences=marked_recurrences(text))
     if reading is not asked:
         return replace(model, warnings=(read_instead(reading, asked, file), *model.warnings))
     included = set(asked.entries)

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field
 from prototrt.caffe_proto.text.findings import fields_of
+from prototrt.caffe_proto.text.marks import MarkedRecurrence
 from prototrt.caffe_proto.weights import StoredBlob, Weights
 
 
@@ -113,6 +114,7 @@ class Model:
     # Shapes of inputs that the file states only in part: None for unknown sizes.
     sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     framework: str = "caffe"
+    recurrences: Sequence[MarkedRecurrence] = ()  # by marks in the file
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)
 
     def __repr__(self) -> str:

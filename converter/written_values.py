@@ -83,6 +83,14 @@ def definition_from_text(text: str) -> tuple[str, str]:
     return name, value
 
 
+def recurrence_from_text(text: str) -> tuple[str, str]:
+    """``h=h_prev``: an output, and the input that it feeds in the next call."""
+    output, equals, fed = text.partition("=")
+    if not (output and equals and fed):
+        raise ValueError(f'"{text}" is not a recurrence: write the output and the input, as in h=h_prev')
+    return output, fed
+
+
 def replacement_from_text(text: str) -> tuple[str, str]:
     """``roi_pool=my_rules.py:my_pool``: a layer, and the file and the function that is its rule."""
     layer, equals, place = text.rpartition("=")

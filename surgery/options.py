@@ -53,6 +53,7 @@ OF_THE_NET = (
     "replace",
     "layout",
     "keep_constant",
+    "recurrences",
 )
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
@@ -108,6 +109,12 @@ class RewriteOptions(Options):
         "Recurrent state. bind: inputs and outputs to feed back; zero: zero at each call; or arrays by"
         " the names of those inputs.",
         "bind",
+    )
+    recurrences: Mapping[str, str] | None = option(
+        Worded(
+            "Outputs that are fed back, each with the input that it feeds in the next call, as in {}.",
+            Option("recurrences", {"h": "h_prev"}),
+        )
     )
     layout: LayoutName = one_of(
         LayoutName,

@@ -93,6 +93,7 @@ _ALSO = {
     "net_stage": "stages",
     "on": "ways",
     "profile": "profiles",
+    "recurrence": "recurrences",
     "output": "outputs",
     "set": "overrides",
     "shape": "shapes",

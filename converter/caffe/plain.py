@@ -9,6 +9,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError, silent
 from prototrt.caffe_proto.model import one_layer
 from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.text.marks import MarkedRecurrence
 from prototrt.converter.caffe.layers import PlainLayer, PlainLayers
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape
@@ -37,7 +38,7 @@ class Unrolled:
             graph = expand(model, options=replace(options, sequence="loop")).graph
         self._model, self._options, self._shapes = model, options, _shapes(graph)
         recurrent = {node.origin for node in graph.nodes if isinstance(node.op, Scan)}
-        self.recurrences: list[tuple[str, str]] = []
+        self.recurrences: list[MarkedRecurrence] = []
         self.steps = {layer: self._steps(layer) for layer in model.layers if layer.origin in recurrent}
 
     def _steps(self, layer: Layer) -> WrittenSteps:
@@ -49,7 +50,9 @@ class Unrolled:
             self._options, shapes=shapes, sequence="unroll", outputs=None, dynamic=(), sizes=None
         )
         graph = rewrite(alone, options=options)
-        self.recurrences += [(pair.input.name, pair.output.name) for pair in graph.recurrences]
+        self.recurrences += [
+            MarkedRecurrence(pair.output.name, pair.input.name, pair.exposed) for pair in graph.recurrences
+        ]
         blobs = {value: value.name for value in graph.inputs}
         inputs = [_input(value.name, value.shape) for value in graph.inputs if value.name not in bottoms]
         return WrittenSteps(inputs, PlainLayers(graph, blobs).write())

@@ -21,6 +21,7 @@ from prototrt.caffe_proto.net.deploy_text import deploy_layers, net_text, transf
 from prototrt.caffe_proto.recognition import text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.comments import LayerComments, NetComments, comments_of
+from prototrt.caffe_proto.text.marks import MarkedRecurrence
 from prototrt.caffe_proto.weights import Array, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
 from prototrt.converter.options import UpgradeStage
@@ -49,7 +50,7 @@ class CaffeLayer:
 class UpgradedNet:
     """A net in Caffe's current form.
 
-    ``recurrences`` are the pairs of blobs that a caller feeds back, of recurrent layers that were written out.
+    ``marks`` are the pairs of blobs that a caller feeds back, of recurrent layers that were written out.
     ``files`` are those that were written.
     """
 
@@ -57,14 +58,20 @@ class UpgradedNet:
     layers: Sequence[CaffeLayer]
     comments: NetComments
     warnings: Sequence[str]
-    recurrences: Sequence[tuple[str, str]] = ()
+    marks: Sequence[MarkedRecurrence] = ()
     files: Sequence[str] = field(default=())
+
+    @property
+    def recurrences(self) -> list[tuple[str, str]]:
+        """The inputs and the outputs that a caller feeds back."""
+        return [(pair.input, pair.output) for pair in self.marks]
 
     @property
     def text(self) -> str:
         """The prototxt."""
         layers = [(layer.message, layer.comments) for layer in self.layers]
-        return net_text(self.name, layers, self.comments.head, self.comments.tail)
+        marks = [pair.comment for pair in self.marks]
+        return net_text(self.name, layers, [*marks, *self.comments.head], self.comments.tail)
 
     def blobs(self) -> Iterator[LayerBlobs]:
         """The layers of the caffemodel, each read when it is asked for.
@@ -153,12 +160,12 @@ def _upgraded(
     comments = comments_of(text_of_prototxt(open_input(model.file, "a prototxt")))
     placed = dict(comments.layers)
     warnings = [*model.warnings, *transformations(model)]
-    steps, recurrences = {}, []
+    steps, marks = {}, list[MarkedRecurrence]()
     if stage == "rewritten":
         from prototrt.converter.caffe.plain import Unrolled
 
         unrolled = Unrolled(model, rewriting)
-        steps, recurrences = unrolled.steps, unrolled.recurrences
+        steps, marks = unrolled.steps, unrolled.recurrences
     inputs: list[CaffeLayer] = []
     layers: list[CaffeLayer] = []
     for layer, message in zip(model.layers, messages, strict=True):
@@ -172,7 +179,7 @@ def _upgraded(
         respell(layer, message)
         warnings += doubts(layer, message)
         layers.append(CaffeLayer(message, _blobs_of(layer), beside))
-    return UpgradedNet(model.name, [*inputs, *layers], comments, warnings, recurrences)
+    return UpgradedNet(model.name, [*inputs, *layers], comments, warnings, marks)
 
 
 def _read(arrays: Sequence[Array]) -> Sequence[Callable[[], Array]]:

@@ -34,6 +34,11 @@ from prototrt.surgery.expansion.needed_layers import (
     sources_of,
     with_advice,
 )
+from prototrt.surgery.expansion.recurrences import (
+    outputs_and_states,
+    with_recurrences,
+    with_stated_recurrences,
+)
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
     refuse_left_out,
@@ -118,7 +123,9 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
     shaped = {*shapes_of_options(options), *profile_of(options).names()}
     framework = _framework(model, options)
-    model, part = fed_net(model, options, framework, shaped)
+    model = with_stated_recurrences(model, options)
+    outputs = outputs_and_states(model, options.outputs)
+    model, part = fed_net(model, replace(options, outputs=outputs), framework, shaped)
     blocked = blocked_layers(model, part.layers, framework)
     shapeless = framework.missing_shapes(model, part.layers, shaped)
     if unknown := [*shapes_of_nothing(model, shaped), *shapeless]:
@@ -164,8 +171,6 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     build, blobs, framework = expander.build, expander.blobs, expander.framework
     options = build.options
     refuse_dead_end(model, part, options, framework)
-    if options.state_arrays:
-        refuse_states_of_nothing(model, options.state_arrays, build.used_states)
     if options.require_weights and build.without_weights:
         refuse_missing_weights(model, build.without_weights)
     build.warnings[:0] = [*model.warnings, *(layer.warning for layer in part.left_out)]
@@ -173,6 +178,9 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     graph = build.graph(model.name, framework.outputs(blobs, results))
     if graph.symbols:
         refuse_untold_sizes(graph)
+    graph = with_recurrences(graph, model, options, build.used_states)
+    if options.state_arrays:
+        refuse_states_of_nothing(model, options.state_arrays, build.used_states)
     return replace(
         graph,
         sources=sources_of(model, framework, build),

@@ -59,9 +59,11 @@ def _fed_by_programs(
 
 def _live(model: Model, outputs: Sequence[str], framework: Framework, fed: Collection[str]) -> list[str]:
     """The outputs that depend on an input that is not a state, or on a blob in ``fed``."""
-    live = {*model.missing, *fed}
+    states = {pair.input for pair in model.recurrences if not pair.exposed}
+    live = {*model.missing, *fed} - states
     for layer in model.layers:
-        if layer.type == "Input" or not live.isdisjoint(framework.data_bottoms(layer)):
+        is_fed = layer.type == "Input" and states.isdisjoint(layer.tops)
+        if is_fed or not live.isdisjoint(framework.data_bottoms(layer)):
             live.update(layer.tops)
     return [name for name in outputs if name in live]
 

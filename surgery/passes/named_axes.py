@@ -27,16 +27,19 @@ def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
 
     A Scan that does not run over places runs over steps, the first axis of its sequences; the last but one axis of its
     states counts streams, the last one units. States of maps are (N, C, H, W). Ties between the axes of inputs and
-    outputs of primitives carry that through the graph, in both directions. In a net without recurrences, images
-    (N, C, H, W) have streams on their first axis.
+    outputs of primitives carry that through the graph, in both directions. In a net without a Scan, the states that the
+    user feeds back tell the same; in one without recurrences, images (N, C, H, W) have streams on their first axis.
     """
     names = _AxisNames(graph)
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan) and not node.op.over_places]
     for node, scan in scans:
         names.learn_from(node, scan)
-    for value in graph.inputs if not scans else ():
-        if len(value.shape) >= 4:
-            names.learn((value, 0), (Factor(STREAMS, value.shape[0]),))
+    if not scans:
+        for value in graph.state_inputs:
+            names.learn_state(value)
+        for value in graph.inputs if not graph.recurrences else ():
+            if len(value.shape) >= 4:
+                names.learn((value, 0), (Factor(STREAMS, value.shape[0]),))
     names.spread()
     return {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
 
@@ -75,10 +78,14 @@ class _AxisNames:
         for value in sequences:
             self.learn((value, 0), (Factor(STEPS, value.shape[0]),))
         for value in scan.named_inputs(scan.body.inputs).states if sequences else ():
-            if len(value.shape) > 1:
-                streams = 0 if len(value.shape) == _MAPS else len(value.shape) - 2
-                for axis, name in ((streams, STREAMS), (streams + 1, _UNITS)):
-                    self.learn((value, axis), (Factor(name, value.shape[axis]),))
+            self.learn_state(value)
+
+    def learn_state(self, value: Value) -> None:
+        """What a state says: its last but one axis counts streams, the last one units; maps have streams in front."""
+        if len(value.shape) > 1:
+            streams = 0 if len(value.shape) == _MAPS else len(value.shape) - 2
+            for axis, name in ((streams, STREAMS), (streams + 1, _UNITS)):
+                self.learn((value, axis), (Factor(name, value.shape[axis]),))
 
     def learn(self, place: Place, factors: Factors) -> None:
         before = self._factors.get(place)

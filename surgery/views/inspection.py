@@ -12,6 +12,7 @@ from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.common.options import takes_options
 from prototrt.surgery.expansion.expand import Expansion, expand
+from prototrt.surgery.expansion.recurrences import likely_recurrences
 from prototrt.surgery.ir import Graph, Range, Shape, Value
 from prototrt.surgery.ir.shapes import ranges, sizes, usual_shape
 from prototrt.surgery.ops import Scan, steps_of
@@ -62,7 +63,11 @@ class StatePair:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A net and its cost. ``inputs`` and ``outputs`` include those for state. ``sizes`` vary from call to call."""
+    """A net and its cost. ``inputs`` and ``outputs`` include those for state. ``sizes`` vary from call to call.
+
+    ``likely_recurrences`` are inputs and outputs that names and shapes suggest as state: nothing feeds them back unless
+    the option ``recurrences`` says so.
+    """
 
     name: str
     file: str
@@ -70,6 +75,7 @@ class Inspection:
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     recurrences: tuple[StatePair, ...]
+    likely_recurrences: tuple[StatePair, ...]
     sizes: Mapping[str, Range]
     warnings: tuple[str, ...]
 
@@ -119,6 +125,7 @@ def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Ins
     """The cost of a net that was expanded already; ``layout`` is as in ``RewriteOptions``."""
     graph = expansion.graph
     bound = laid_out(graph, layout, model.file)
+    shapes = {value.name: value.shape for value in bound.inputs}
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
         name=model.name,
@@ -140,6 +147,9 @@ def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Ins
         outputs=_bindings(bound, bound.outputs),
         recurrences=tuple(
             StatePair(pair.input.name, pair.output.name, pair.input.shape) for pair in bound.recurrences
+        ),
+        likely_recurrences=tuple(
+            StatePair(fed, output, shapes[fed]) for output, fed in likely_recurrences(bound).items()
         ),
         sizes=bound.symbols,
         warnings=bound.warnings,

@@ -12,6 +12,7 @@ from prototrt.converter.commandline.options.groups import field_option, options
 from prototrt.converter.commandline.options.parameter_types import (
     BlobShape,
     Definition,
+    FedOutput,
     InputFile,
     OutputFile,
     Override,
@@ -48,6 +49,9 @@ def _model_options(*stage_names: str) -> Callable[[F], F]:
         field_option(RewriteOptions, "outputs", "--output", multiple=True, metavar="BLOB"),
         field_option(RewriteOptions, "keep_constant", multiple=True, metavar="BLOB"),
         field_option(RewriteOptions, "cont"),
+        field_option(
+            RewriteOptions, "recurrences", "--recurrence", type=FedOutput(), multiple=True, collect=dict
+        ),
         field_option(LoadOptions, "random_weights", metavar="SEED"),
         field_option(RewriteOptions, "fork"),
         field_option(RewriteOptions, "settings", type=InputFile(), metavar="FILE.json"),

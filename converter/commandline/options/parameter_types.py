@@ -22,6 +22,7 @@ from prototrt.converter.written_values import (
     pools_from_text,
     profile_from_text,
     range_from_text,
+    recurrence_from_text,
     replacement_from_text,
     shape_from_text,
     sizes_from_text,
@@ -139,6 +140,13 @@ class Definition(ReadType):
 
     name = "NAME=VALUE"
     reader = staticmethod(definition_from_text)
+
+
+class FedOutput(ReadType):
+    """``OUTPUT=INPUT``"""
+
+    name = "OUTPUT=INPUT"
+    reader = staticmethod(recurrence_from_text)
 
 
 class PluginForType(ReadType):

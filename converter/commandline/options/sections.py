@@ -8,7 +8,7 @@ OF_ALL = "Printing and help"
 SECTIONS = {
     "Images as inputs": ("mean", "scale", "channels", "resize"),
     "Sizes of the inputs": ("shapes", "dynamic", "sizes", "min_shapes", "opt_shapes", "max_shapes"),
-    "Recurrent layers": ("cont", "sequence", "state", "layout", "force", "onnx_lstm"),
+    "Recurrent layers": ("cont", "recurrences", "sequence", "state", "layout", "force", "onnx_lstm"),
     "Precision and scales": (
         "precision",
         "scales",

@@ -98,7 +98,7 @@ layer {
 
 
 def upgraded(case: Case, folder: Path, stage: UpgradeStage) -> list[dict[str, Array]]:
-    """What the upgraded net of a case computes, call by call."""
+    """What the upgraded net of a case computes, call by call: the file says which states are carried."""
     results = []
     state: dict[str, Array] = {}
     for shapes, calls in itertools.groupby(case.arrays("inputs"), lambda inputs: _shapes(inputs)):
@@ -111,16 +111,14 @@ def upgraded(case: Case, folder: Path, stage: UpgradeStage) -> list[dict[str, Ar
         )
         has_weights = (folder / "new.caffemodel").exists()
         model = prototrt.load(folder / "new.prototxt", folder / "new.caffemodel" if has_weights else None)
-        graph = prototrt.rewrite(
-            model, outputs=[*case.arrays("outputs")[0], *(b for _, b in net.recurrences)]
-        )
+        graph = prototrt.rewrite(model, outputs=[*case.arrays("outputs")[0]])
+        if stage == "rewritten":
+            assert net.recurrences == [(pair.input.name, pair.output.name) for pair in graph.recurrences]
         session = prototrt.Session(graph, on="reference", cut=True)
-        sizes = {value.name: value.shape for value in graph.inputs}
-        for inputs in calls:
-            for name, _ in net.recurrences:
-                state.setdefault(name, np.zeros([int(size) for size in sizes[name]], np.float32))
-            results.append(dict(session.run({**state, **inputs})))
-            state = {name: results[-1][output] for name, output in net.recurrences}
+        if state:
+            session.set_state(state)
+        results += [dict(session.run(inputs)) for inputs in calls]
+        state = {name: session.state[name] for name in session.state}
     return results
 
 
