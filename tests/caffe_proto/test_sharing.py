@@ -109,6 +109,15 @@ def test_hdf5_holds_shared_blobs_once(write: Write) -> None:
     assert [numbers(layer) for layer in load(text, "m.h5").layers] == [[0, 1], [0, 5]]
 
 
+def test_hdf5_is_read_in_the_order_of_names(write: Write) -> None:
+    """As in real Caffe, whatever was written last."""
+    text = write(net("param { name: 'w' }", "param { name: 'w' }").replace("'a'", "'z'"))
+    with h5py.File("m.h5", "w") as file:
+        for name, number in (("z", 1), ("b", 2)):
+            file[f"data/{name}/0"] = np.array([number], np.float32)
+    assert [numbers(layer) for layer in load(text, "m.h5").layers] == [[1], [1]]
+
+
 def test_hdf5_may_leave_out_the_last_blobs(write: Write) -> None:
     text = write(net("param { } param { name: 'v' }", "param { } param { name: 'v' }"))
     with h5py.File("m.h5", "w") as file:
