@@ -279,7 +279,7 @@ def _is_constant(layer: Layer) -> bool:
 
 def _with_inputs(layer: Layer, names: Collection[str]) -> Iterator[Layer]:
     """The layer with these of its tops as inputs, of the shapes that it states."""
-    shapes = _stated_shapes(layer) if layer.type == "DummyData" else ()
+    shapes = _stated_shapes(layer)
     if not shapes and not {*layer.tops} <= {*names}:
         yield layer
         return
@@ -308,8 +308,10 @@ def _filler(layer: Layer, index: int) -> Sequence[Message]:
 
 
 def _stated_shapes(layer: Layer) -> Sequence[tuple[int, ...]]:
-    """The shapes of a DummyData; none where the layer is refused."""
+    """The shapes of a DummyData or a Parameter; none where the layer is refused, or states none."""
+    if layer.type == "Parameter":
+        return [tuple(layer.param.shape.dim)] if layer.param.shape.dim else ()
     try:
-        return dummy_shapes(layer)
+        return dummy_shapes(layer) if layer.type == "DummyData" else ()
     except ConversionError:
         return ()

@@ -88,13 +88,14 @@ def _way_out(model: Model, filled: Sequence[str], outputs: Sequence[str], framew
     read = [name for name in filled if name not in outputs]
     if not read or framework.with_inputs(model, read[:1]) is model:
         return Worded("add an input to the net; or {}", constant) if filled else "add an input to the net"
-    return Worded("make an input: {}; or {}", _shape(model, read[0]), constant)
+    return Worded("make an input: {}; or {}", _shape(model, read[0], framework), constant)
 
 
-def _shape(model: Model, name: str) -> Option:
-    """The option that makes a blob an input."""
-    stored = model.stored.get(name)
-    return shape_option(name, model.layers) if stored is None else Option("shapes", {name: stored.shape})
+def _shape(model: Model, name: str, framework: Framework) -> Option:
+    """The option that makes a blob an input, of the shape that it has if the file states that."""
+    made = framework.with_inputs(model, [name])
+    stated = framework.shapes_in_file(made.layers).get(name)
+    return Option("shapes", {name: stated}) if stated else shape_option(name, model.layers)
 
 
 def _sources(layers: Sequence[Layer]) -> list[Layer]:
@@ -153,7 +154,7 @@ def remarks_on_inputs(
             _one_or_more(constant, f"output {_quoted(constant)}", f"outputs {_quoted(constant)}"),
             _one_or_more(constant, "depends", "depend"),
         )
-        makes = Worded("; {} makes one", _shape(model, free[0])) if free else ""
+        makes = Worded("; {} makes one", _shape(model, free[0], framework)) if free else ""
         yield Worded(
             "{}, so {} always the same{}", warning, _one_or_more(constant, "it is", "they are"), makes
         )

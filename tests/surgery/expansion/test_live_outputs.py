@@ -138,7 +138,7 @@ INTRO = "net.prototxt: no output depends on an input, so "
             {},
             [
                 'net.prototxt: output "u" depends on no input, so it is always the same;'
-                ' shapes={"x": (N, C, H, W)} makes one'
+                ' shapes={"x": (4, 2, 3)} makes one'
             ],
         ),
     ],
@@ -159,7 +159,7 @@ TANH_OF_PARAMETER = PARAMETER + layer("TanH", "t", "p")
 REFUSED = {
     TANH_OF_PARAMETER: 'net.prototxt: no output depends on an input that is not a state\n'
     '  because their data come from layer "p" (Parameter)\n'
-    '  fix: make an input: shapes={"p": (N, C, H, W)}; or keep_constant=["p"] if a constant result is meant',
+    '  fix: make an input: shapes={"p": (2, 3)}; or keep_constant=["p"] if a constant result is meant',
     PARAMETER: 'net.prototxt: no output depends on an input that is not a state\n'
     '  because their data come from layer "p" (Parameter)\n'
     '  fix: add an input to the net; or keep_constant=["p"] if a constant result is meant',
