@@ -34,7 +34,7 @@ def marked_recurrences(text: str) -> list[MarkedRecurrence]:
     """What the comments of a prototxt say."""
     return [
         MarkedRecurrence(
-            json.loads(found["output"]), json.loads(found["input"]), found["exposed"] is not None
+            json.loads(match["output"]), json.loads(match["input"]), match["exposed"] is not None
         )
-        for found in _RECURRENCE.finditer(text)
+        for match in _RECURRENCE.finditer(text)
     ]

@@ -37,7 +37,7 @@ from prototrt.surgery.expansion.needed_layers import (
 from prototrt.surgery.expansion.recurrences import (
     outputs_and_states,
     with_recurrences,
-    with_stated_recurrences,
+    with_recurrences_of_user,
 )
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
@@ -123,7 +123,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
     shaped = {*shapes_of_options(options), *profile_of(options).names()}
     framework = _framework(model, options)
-    model = with_stated_recurrences(model, options)
+    model = with_recurrences_of_user(model, options)
     outputs = outputs_and_states(model, options.outputs)
     model, part = fed_net(model, replace(options, outputs=outputs), framework, shaped)
     blocked = blocked_layers(model, part.layers, framework)

@@ -33,20 +33,20 @@ def with_recurrences(graph: Graph, model: Model, options: RewriteOptions, used: 
     constant instead. ``used`` learns the names of states that were asked for.
     Raises ``ConversionError`` with all problems.
     """
-    stated, file, asked = options.recurrences or {}, model.file, options.outputs
-    raise_all([*_problems(graph, stated, file)])
+    own, file, asked = options.recurrences or {}, model.file, options.outputs
+    raise_all([*_problems(graph, own, file)])
     outputs, inputs = ({value.name: value for value in values} for values in (_shown(graph), graph.inputs))
-    found = [
+    candidates = [
         (pair, outputs[pair.output], inputs[pair.input])
         for pair in model.recurrences
         if pair.output in outputs and inputs.get(pair.input) not in (None, *graph.state_inputs)
     ]
     pairs = [
-        _Pair(output, fed, stays=output.name in asked if asked is not None else output.name in stated)
-        for pair, output, fed in found
+        _Pair(output, fed, stays=output.name in asked if asked is not None else output.name in own)
+        for pair, output, fed in candidates
         if not pair.exposed
     ]
-    exposed = [Recurrence(fed, output, exposed=True) for pair, output, fed in found if pair.exposed]
+    exposed = [Recurrence(fed, output, exposed=True) for pair, output, fed in candidates if pair.exposed]
     graph = replace(graph, recurrences=(*graph.recurrences, *exposed))
     used.update(pair.input.name for pair in pairs)
     if not pairs:
@@ -55,12 +55,12 @@ def with_recurrences(graph: Graph, model: Model, options: RewriteOptions, used: 
     return _carried(graph, pairs) if options.state == "bind" else _fixed(graph, pairs, options, file)
 
 
-def with_stated_recurrences(model: Model, options: RewriteOptions) -> Model:
+def with_recurrences_of_user(model: Model, options: RewriteOptions) -> Model:
     """The net with the user's recurrences beside those of its file. For one input, the user's counts."""
-    stated = [MarkedRecurrence(output, fed) for output, fed in (options.recurrences or {}).items()]
-    fed = {pair.input for pair in stated}
+    own = [MarkedRecurrence(output, fed) for output, fed in (options.recurrences or {}).items()]
+    fed = {pair.input for pair in own}
     marked = (pair for pair in model.recurrences if pair.input not in fed)
-    return replace(model, recurrences=(*stated, *marked)) if stated else model
+    return replace(model, recurrences=(*own, *marked)) if own else model
 
 
 def outputs_and_states(model: Model, outputs: Sequence[str] | None) -> Sequence[str] | None:
@@ -157,19 +157,19 @@ def _fixed(graph: Graph, pairs: Sequence[_Pair], options: RewriteOptions, file: 
     )
 
 
-def _array(state: Value, given: Mapping[str, Array], file: str) -> Array:
+def _array(state: Value, arrays: Mapping[str, Array], file: str) -> Array:
     """The initial state, with 1 element along the axes that vary; zero where none is given."""
     shape = [dim if isinstance(dim, int) else 1 for dim in state.shape]
-    if not given:
+    if not arrays:
         return np.zeros(shape, state.dtype.numpy)
-    if state.name not in given:
+    if state.name not in arrays:
         raise ShapeError(
             f'no initial state "{state.name}" is given',
             where=file,
             because=Worded("{} with arrays takes every state from them", Option("state")),
             fix=f"add an array of shape {tuple(shape)} under this name",
         )
-    array = np.asarray(given[state.name])
+    array = np.asarray(arrays[state.name])
     if list(array.shape) != shape:
         raise ShapeError(
             f'the initial state "{state.name}" has the shape {array.shape}, expected {tuple(shape)}',
@@ -189,25 +189,25 @@ def _repeated(build: Builder, state: Value, array: Array) -> Value:
     return value
 
 
-def _problems(graph: Graph, stated: Mapping[str, str], file: str) -> Iterable[ConversionError]:
+def _problems(graph: Graph, own: Mapping[str, str], file: str) -> Iterable[ConversionError]:
     outputs = {value.name: value for value in _shown(graph)}
     inputs = {value.name: value for value in graph.inputs}
-    fed: dict[str, str] = {}
-    for output, given in stated.items():
-        option = Option("recurrences", {output: given})
+    writers: dict[str, str] = {}
+    for output, fed in own.items():
+        option = Option("recurrences", {output: fed})
         if output not in outputs:
             fix = f"name one of the outputs: {choices(output, outputs)}"
             yield ShapeError(Worded('{}: "{}" is not an output', option, output), where=file, fix=fix)
-        if given not in inputs:
-            fix = f"name one of the inputs: {choices(given, inputs)}"
-            yield ShapeError(Worded('{}: "{}" is not an input', option, given), where=file, fix=fix)
-        if fed.setdefault(given, output) != output:
+        if fed not in inputs:
+            fix = f"name one of the inputs: {choices(fed, inputs)}"
+            yield ShapeError(Worded('{}: "{}" is not an input', option, fed), where=file, fix=fix)
+        if writers.setdefault(fed, output) != output:
             yield ShapeError(
-                Worded('{}: "{}" is fed by "{}" already', option, given, fed[given]),
+                Worded('{}: "{}" is fed by "{}" already', option, fed, writers[fed]),
                 where=file,
-                fix=f'leave out one of "{fed[given]}" and "{output}"',
+                fix=f'leave out one of "{writers[fed]}" and "{output}"',
             )
-        if output in outputs and given in inputs and (fault := _fault(outputs[output], inputs[given])):
+        if output in outputs and fed in inputs and (fault := _fault(outputs[output], inputs[fed])):
             yield ShapeError(Worded("{}: {}", option, fault[0]), where=file, fix=fault[1])
 
 
@@ -239,8 +239,8 @@ def likely_recurrences(graph: Graph) -> dict[str, str]:
 
     Only what fits one partner alone; nothing that the graph feeds back already.
     """
-    known = {value for pair in graph.recurrences for value in (pair.input, pair.output)}
-    outputs = [value for value in graph.outputs if value not in known]
+    paired = {value for pair in graph.recurrences for value in (pair.input, pair.output)}
+    outputs = [value for value in graph.outputs if value not in paired]
     likely = {
         fed.name: [
             output.name
@@ -250,10 +250,10 @@ def likely_recurrences(graph: Graph) -> dict[str, str]:
             and _stem(_BEFORE, fed) == _stem(_AFTER, output)
         ]
         for fed in graph.inputs
-        if fed not in known
+        if fed not in paired
     }
-    found = [names for names in likely.values() if len(names) == 1]
-    return {names[0]: fed for fed, names in likely.items() if len(names) == 1 and found.count(names) == 1}
+    unique = [names for names in likely.values() if len(names) == 1]
+    return {names[0]: fed for fed, names in likely.items() if len(names) == 1 and unique.count(names) == 1}
 
 
 def _stem(pattern: re.Pattern[str], value: Value) -> str:
