@@ -11,8 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.files import Identity, changed, identity_of
 from prototrt.converter import black_box
 from prototrt.converter.processes import end_with
@@ -82,7 +84,8 @@ def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     from prototrt.converter.writing.publication import tidy
 
     if folder := black_box.read(black_box.FOLDER):
-        tidy(folder)
+        with suppress(ConversionError):  # another process writes there, and tidies up the next time
+            tidy(folder)
     if ended_by.name not in _CRASHES:  # somebody asked for it
         return 128 + ended_by
     if ended_by.name == "SIGBUS":

@@ -53,6 +53,15 @@ CRASHES = {
 }
 
 
+def test_a_crash_is_told_where_nothing_can_be_tidied_up(tmp_path: Path) -> None:
+    """The name of the lock is taken by a file of the user."""
+    (tmp_path / ".prototrt-0123456789abcdef.part").mkdir()
+    (tmp_path / ".prototrt-lock").write_text("mine")
+    done = run(f"black_box.note(black_box.FOLDER, {str(tmp_path)!r})\nos.abort()")
+    assert (done.returncode, done.stderr) == (4, CRASHES["before anything is known"][1])
+    assert (tmp_path / ".prototrt-lock").read_text() == "mine"
+
+
 @pytest.mark.parametrize("case", CRASHES)
 def test_a_crash_is_told(case: str) -> None:
     command, message = CRASHES[case]
