@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
@@ -211,7 +212,8 @@ def _refuse_wrong_source(prototxt: str, weights: str | None, seed: int | None) -
 
 def _may_be_caffe2(file: str) -> bool:
     try:
-        return is_netdef(open_input(file, "a prototxt"))
+        # The message for a file that is not there names what is like it in its folder: long, for each of many models.
+        return not os.path.exists(file) or is_netdef(open_input(file, "a prototxt"))
     except UnreadableFileError:
         return True  # its own conversion says why it cannot be read
 

@@ -15,6 +15,7 @@ from prototrt.converter.batch.keys import FIELDS, FILES, files_of
 from prototrt.converter.batch.spec import read_models
 from prototrt.converter.options import DataOptions
 from prototrt.tests.caffe2_cases import GOLDENS
+from prototrt.tests.operations import lines_run
 
 
 @pytest.fixture(autouse=True)
@@ -425,3 +426,15 @@ def test_the_list_in_the_documentation_is_read() -> None:
     assert len(entries) == 1 + 2 * 4
     assert entries[-1].name == "two-unroll-data-4x3x224x224"
     assert entries[-1].weights == "zoo/two/last.caffemodel"
+
+
+def test_many_models_that_are_not_there() -> None:
+    """Their folder is not listed for each of them."""
+
+    text = "models:\n" + "".join(f"- prototxt: many/{number}.prototxt\n" for number in range(20))
+    Path("many").mkdir()
+    read(text)
+    alone = lines_run(lambda: read(text))
+    for number in range(400):
+        Path(f"many/of-{number}.prototxt").touch()
+    assert lines_run(lambda: read(text)) < alone * 1.2
