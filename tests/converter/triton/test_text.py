@@ -6,7 +6,9 @@ from google.protobuf import struct_pb2, text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prototrt.caffe_proto.text.findings import message_of
 from prototrt.converter.triton.text import Enum, Message, text_of
+from prototrt.tests.odd_names import NAMES
 
 
 def test_every_kind_of_field() -> None:
@@ -54,3 +56,17 @@ def test_protobuf_reads_what_was_written(text: str, number: float, flag: bool) -
     values: list[Message] = [{"string_value": text}, {"number_value": number}, {"bool_value": flag}]
     read = text_format.Parse(text_of({"values": values}), struct_pb2.ListValue())
     assert list(read) == [text, number, flag]
+
+
+@given(st.lists(NAMES, min_size=2, max_size=4))
+def test_names_are_read_back(names: list[str]) -> None:
+    """As a config is before it is written."""
+    names = [name.encode(errors="replace").decode() for name in names]
+    message: Message = {
+        "# a": "",
+        "name": names[0],
+        "each": names,
+        "inner": {"input": [{"name": names[1]}, {}]},
+    }
+    read = {"name": names[0], "each": names, "inner": {"input": [{"name": names[1]}, {}]}}
+    assert message_of(text_of(message)) == read
