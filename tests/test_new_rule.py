@@ -203,3 +203,13 @@ def test_one_layer_alone_computes_what_it_does_in_the_net() -> None:
     graph = prototrt.rewrite(net, shapes={"x": (4, 5)})
     np.testing.assert_allclose(prototrt.Session(graph).run({"x": x})["class"], np.tanh(x), rtol=1e-5)
     assert "no layer" in failure(lambda: one_layer(net, "act"), ConversionError)
+
+
+def test_texts_of_a_list_stay_apart() -> None:
+    fields = 'own_param { names: ["a", "b" "c", "d"] sizes: [1, -2], more { x: "e", y: "f"; } }'
+    Path("net.prototxt").write_text(
+        f'input: "x" layer {{ name: "own" type: "Own" bottom: "x" top: "y" {fields} }}'
+    )
+    assert prototrt.load("net.prototxt").layers[-1].fields == {
+        "own_param": {"names": ["a", "bc", "d"], "sizes": [1, -2], "more": {"x": "e", "y": "f"}}
+    }

@@ -84,14 +84,19 @@ def written_value(tokens: Sequence[Token]) -> Any:
 
     They begin with its colon, or with its block.
     """
-    rest = [token for token in reversed(tokens) if token.text not in (":", ",", ";")]
+    rest = _meaningful(tokens)
     if not rest or len(tokens) >= MOST_KEPT:
         return None
     try:
         value = _value(rest)
     except (BadValueError, IndexError, TypeError, ValueError):
         return None
-    return None if rest else value
+    return None if any(token.text != "," for token in rest) else value
+
+
+def _meaningful(tokens: Sequence[Token]) -> list[Token]:
+    """From the last token to the first, those that change a meaning: a comma keeps two strings apart."""
+    return [token for token in reversed(tokens) if token.text not in (":", ";")]
 
 
 def message_of(text: str) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def message_of(text: str) -> dict[str, Any]:
         while tokens.ahead.kind is not TokenKind.END:
             taken.append(tokens.take())
         end = Token(TokenKind.SIGN, "}", len(text))
-        rest = [end, *(token for token in reversed(taken) if token.text not in (":", ",", ";"))]
+        rest = [end, *_meaningful(taken)]
         message = _block(rest)
     except (BadValueError, ConversionError, IndexError, TypeError) as error:
         raise ValueError(f"no message: {error}") from error
@@ -119,6 +124,8 @@ def _value(rest: list[Token]) -> Any:
         values = []
         while rest[-1].text != "]":
             values.append(_value(rest))
+            if rest[-1].text == ",":
+                rest.pop()
         rest.pop()
         return values
     if token.kind is TokenKind.STRING:
@@ -131,7 +138,8 @@ def _value(rest: list[Token]) -> Any:
 def _block(rest: list[Token]) -> dict[str, Any]:
     block: dict[str, Any] = {}
     while (name := rest.pop()).text not in ("}", ">"):
-        _add(block, name.text, _value(rest))
+        if name.text != ",":
+            _add(block, name.text, _value(rest))
     return block
 
 
