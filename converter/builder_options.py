@@ -84,7 +84,7 @@ def _pools_in_mebibytes(sizes: Mapping[str, str | int], release: Release) -> Seq
         raise OptionsError(
             Worded("{} names other pools than workspace", Option("mem_pool_size")),
             because=f"trtexec of TensorRT {release[0]}.{release[1]} limits the workspace alone",
-            fix=Worded("use {}", Option("mem_pool_size", "workspace:512MiB")),
+            fix=Worded("use {}", Option("mem_pool_size", {"workspace": "512MiB"})),
         )
     return _value("workspace")(counts["workspace"])
 
@@ -100,7 +100,11 @@ _NO_DLA = Refusal(
 )
 _ONE_GPU = Refusal(
     "TensorRT itself builds for the GPU that it finds",
-    Worded("use {}", Option("hardware_compatibility_level", "ampere+")),
+    Worded(
+        "use {} instead of {}",
+        Option("hardware_compatibility_level", "ampere+"),
+        Option("compute_capabilities"),
+    ),
 )
 _OLD_JETSONS = ("jetpack4", "jetpack5", "jetpack6")
 _SINCE_8_6 = Refusal("TensorRT has that from 8.6 on", "leave it out")
@@ -154,7 +158,11 @@ BUILDER_OPTIONS = (
         {
             "rtx": Refusal(
                 "engines of TensorRT for RTX run on all GPUs from compute capability 8.0 on as they are",
-                Worded("leave it out, or choose GPUs with {}", Option("compute_capabilities")),
+                Worded(
+                    "leave it out, or choose GPUs with {} instead of {}",
+                    Option("compute_capabilities"),
+                    Option("hardware_compatibility_level"),
+                ),
             ),
             **dict.fromkeys(("jetson", *_OLD_JETSONS), _NO_JETSON),
         },
@@ -243,7 +251,7 @@ def pool_bytes(sizes: Mapping[str, str | int], pool: str) -> int:
                 repr(pool),
                 ", ".join(POOLS),
             ),
-            fix=Worded("use {}", Option("mem_pool_size", f"{likely}:{sizes[pool]}")),
+            fix=Worded("use {}", Option("mem_pool_size", {likely: str(sizes[pool])})),
         )
     size = sizes[pool]
     if isinstance(size, int):
@@ -254,7 +262,7 @@ def pool_bytes(sizes: Mapping[str, str | int], pool: str) -> int:
             Worded(
                 "{} of {} is {}, expected a size with its unit", Option("mem_pool_size"), pool, repr(size)
             ),
-            fix=Worded("write it as in {}", Option("mem_pool_size", f"{pool}:512MiB")),
+            fix=Worded("write it as in {}", Option("mem_pool_size", {pool: "512MiB"})),
         )
     return count
 

@@ -125,7 +125,7 @@ def test_verify_with_outputs_of_other_calls(tmp_path: Path) -> None:
     assert result.exit_code == 3
     assert result.stderr == (
         f"error: {expected}: has arrays for call 2, but there is only call 0\n"
-        "  fix: give inputs for as many calls; one call's inputs are repeated with --calls NUMBER\n"
+        "  fix: give inputs for as many calls; one call's inputs are repeated with --calls 3\n"
     )
     assert run(*arguments, "--calls", "3").stderr == ""
     assert (

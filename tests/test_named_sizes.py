@@ -196,7 +196,7 @@ def test_names_and_ranges_of_shapes_exclude_each_other() -> None:
             op("TanH"), {"x": (2, 3)}, shapes={"x": ("N", 3)}, sizes={"N": (1, 8)}, min_shapes={"x": (1, 3)}
         )
     assert str(caught.value) == (
-        'shapes names sizes of "x", which also has a range of shapes\n  fix: state the ranges with sizes alone'
+        'shapes names sizes of "x", which also has a range of shapes\n  fix: leave out min_shapes'
     )
 
 
@@ -364,7 +364,7 @@ def test_what_varies_beside_names_of_the_user() -> None:
             ("batch", "time"),
             'dynamic=["time"] is given, but no input has such an axis\n'
             "  fix: name the size that varies, as in"
-            ' shapes={"data": ("T", 1, 28, 28)} sizes={"T": (1, 1, 64)}',
+            ' shapes={"data": ("T", 1, 28, 28)} sizes={"T": (1, 1, 64)}, instead of dynamic=["time"]',
         ),
         (
             "net_lenet",

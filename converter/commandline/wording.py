@@ -26,7 +26,8 @@ def _option_words(option: Option) -> str:
         return f"--{option.name.replace('_', '-')}"
     spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
     repeats = parameter.multiple and not isinstance(parameter.type, Words)
-    return " ".join(_spelled(spelling, option.value, repeats=repeats, is_range=option.name == "sizes"))
+    value = _pools(option.value) if option.name == "mem_pool_size" else option.value
+    return " ".join(_spelled(spelling, value, repeats=repeats, is_range=option.name in ("sizes", "profiles")))
 
 
 def in_command_line_words(facts: Any) -> Any:
@@ -63,6 +64,11 @@ def _spelled(spelling: str, value: OptionValue | None, *, repeats: bool, is_rang
     texts = [quoted(text) for text in (_ranges(value) if is_range else _texts(value))]
     for text in texts if repeats else [",".join(texts)]:
         yield f"{spelling} {text}"
+
+
+def _pools(value: OptionValue | None) -> OptionValue | None:
+    """Sizes of pools as trtexec writes them, with colons."""
+    return [f"{pool}:{size}" for pool, size in value.items()] if isinstance(value, Mapping) else value
 
 
 def _texts(value: OptionValue) -> list[str]:

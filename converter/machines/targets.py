@@ -62,7 +62,8 @@ class Target:
                 fix=Worded("choose a FILE that ends in .plan, or use {}", Option("target", "onnx")),
             )
         if not is_onnx and self.backend is None:
-            there = Worded(", or build on {} with {}", self.machine, Option("backend", "enterprise"))
+            backend = Option("backend", "enterprise")
+            there = Worded(", or build on {} with {} instead of {}", self.machine, backend, self.choice)
             raise OptionsError(
                 Worded("{} writes an ONNX model, but FILE does not end in .onnx", self.choice),
                 because=self._why_no_backend,

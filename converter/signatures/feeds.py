@@ -25,14 +25,15 @@ def read_feeds(
     inputs: Iterable[str],
     calls: int | None = None,
     check: Callable[[Sequence[Mapping[str, Announced]]], None] | None = None,
-    fix: str | None = None,
+    fix: Callable[[int], str] | None = None,
 ) -> list[Feeds]:
     """The inputs of each call.
 
     An array called ``NAME`` is fed in every call, ``NAME/0`` only in call 0, ``NAME/1`` only in call 1, and so on.
     Without ``calls``, the largest number says how many calls there are, at least one. Other arrays are not read.
     ``check`` sees the types and shapes of all calls before any array is read.
-    Raises ``ConversionError`` for a file that cannot be read, and for numbers beyond ``calls``, with ``fix``.
+    Raises ``ConversionError`` for a file that cannot be read, and for numbers beyond ``calls``, with ``fix``, which
+    takes the number of calls that the file has arrays for.
     """
     names = set(inputs)
     headers = announced_in(path)
@@ -47,7 +48,11 @@ def read_feeds(
 
 
 def _by_call(
-    keys: Iterable[str], names: Collection[str], calls: int | None, path: str, fix: str | None
+    keys: Iterable[str],
+    names: Collection[str],
+    calls: int | None,
+    path: str,
+    fix: Callable[[int], str] | None,
 ) -> list[dict[str, str]]:
     """For each call, the key in the file of each array that is fed. Raises ``ConversionError``."""
     every: dict[str, str] = {}
@@ -63,8 +68,7 @@ def _by_call(
         raise ConversionError(
             f"has arrays for call {max(beyond)}, but {_calls_there_are(count)}",
             where=path,
-            fix=fix
-            or Worded("run with {}, or leave {} out", Option("calls", max(beyond) + 1), Option("calls")),
+            fix=(fix or _run_with)(max(beyond) + 1),
         )
     if calls is None and count > max(2 * len(single), _MOST_CALLS):
         raise ConversionError(
@@ -75,6 +79,10 @@ def _by_call(
             ),
         )
     return [{**every, **single.get(call, {})} for call in range(count)]
+
+
+def _run_with(calls: int) -> str:
+    return Worded("run with {}, or leave {} out", Option("calls", calls), Option("calls"))
 
 
 def _calls_there_are(count: int) -> str:

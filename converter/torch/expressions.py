@@ -389,7 +389,11 @@ def _plugin(call: Application) -> str:
     raise UnsupportedLayerError(
         f"the plugin {call.op.name} computes it, and PyTorch has no such plugin",
         origin=call.node.origin,
-        fix=Worded("give a rule for it with {}, or end the net before it", Option("rules", "FILE.py")),
+        fix=Worded(
+            "give a rule for it with {}, or end the net before it with {}",
+            Option("rules", "FILE.py"),
+            Option("outputs", ["BLOB"]),
+        ),
     )
 
 

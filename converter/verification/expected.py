@@ -18,6 +18,12 @@ from prototrt.surgery.ir import Array, Graph
 Arrays: TypeAlias = Mapping[str, Array]
 
 
+def _more_calls(count: int) -> str:
+    return Worded(
+        "give inputs for as many calls; one call's inputs are repeated with {}", Option("calls", count)
+    )
+
+
 def read_expected(file: str, watched: Graph, calls: Sequence[Call], truth: Graph) -> Sequence[Arrays]:
     """The outputs of each call that a file holds, some of those that are watched, with the shapes of ``truth``.
 
@@ -27,10 +33,7 @@ def read_expected(file: str, watched: Graph, calls: Sequence[Call], truth: Graph
     if unknown := unread_keys(file, computed):
         raise _not_computed(unknown[0], computed)
     check = partial(_refuse_other_shapes, file, calls, watching_tops(truth))
-    fix = Worded(
-        "give inputs for as many calls; one call's inputs are repeated with {}", Option("calls", "NUMBER")
-    )
-    expected = read_feeds(file, computed, len(calls), check, fix)
+    expected = read_feeds(file, computed, len(calls), check, _more_calls)
     if not any(expected):
         raise UnreadableFileError(
             "holds no arrays, so there is nothing to compare with",

@@ -108,7 +108,7 @@ def refuse_other_formats(target: str) -> None:
     if problem is None:
         return
     page, image = (Option("target", str(Path(target).with_suffix(other))) for other in (PAGE, ".png"))
-    raise OptionsError(problem, fix=Worded("{} writes a page for a browser, {} an image", page, image))
+    raise OptionsError(problem, fix=Worded("write a page for a browser, {}, or an image, {}", page, image))
 
 
 def rendered(text: str, suffix: str, target: str) -> bytes:

@@ -43,12 +43,13 @@ def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
 
 def _refuse_two_ranges(options: RewriteOptions, formulas: Mapping[str, Shape]) -> None:
     """Raise ``OptionsError`` for an open shape that also has a smallest, usual or largest shape."""
-    profile = (options.min_shapes, options.opt_shapes, options.max_shapes)
     for name in formulas:
-        if any(name in (shapes or ()) for shapes in profile):
+        profile = ("min_shapes", "opt_shapes", "max_shapes")
+        given = [option for option in profile if name in (getattr(options, option) or ())]
+        if given:
             raise OptionsError(
                 Worded('{} names sizes of "{}", which also has a range of shapes', Option("shapes"), name),
-                fix=Worded("state the ranges with {} alone", Option("sizes")),
+                fix=Worded.joined(" and ", [Worded("leave out {}", Option(option)) for option in given]),
             )
 
 

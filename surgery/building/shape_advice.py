@@ -6,19 +6,22 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.wording import Option, Varying, Worded
-from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Dim, OpenSize, Shape, Value, measure
+from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.ir import Dim, OpenSize, Shape, Value, computable, measure, range_of
 
 
-def resizing(build: Builder, value: Value, shape: Shape) -> str | None:
-    """Advice for an input, what a Reshape makes of one, and a ContinuationIndicator.
+def resizing(build: LayerBuilder, value: Value, shape: Shape) -> str | None:
+    """Advice for an input, for what a Reshape makes of one, and for a ContinuationIndicator; None for other values.
 
-    None for other values, and for sizes without a name.
+    Sizes that vary must have names of the user's.
     """
-    sizes = _sizes(shape)
+    sizes, node = _sizes(shape), build.writer(value)
+    if node is None and not value.is_constant and _has_ranges(shape):
+        return Worded(
+            'give "{}" these ranges: {}', value.name, Worded.joined(" ", _ranges(build, value.name, shape))
+        )
     if sizes is None or value.is_constant:
         return None
-    node = build.writer(value)
     if node is None:
         return Worded('give "{}" this shape: {}', value.name, Option("shapes", {value.name: sizes}))
     fields = _fields(node.origin, value.shape, shape) if all(isinstance(size, int) for size in shape) else {}
@@ -54,6 +57,22 @@ def _fields(origin: Origin, actual: Shape, shape: Shape) -> dict[str, str]:
 def dims(shape: Sequence[Dim]) -> str:
     """As a prototxt states it: ``{ dim: 4 dim: 1 }``."""
     return f"{{ {' '.join(f'dim: {size}' for size in shape)} }}"
+
+
+def _has_ranges(shape: Shape) -> bool:
+    """Whether sizes vary, by the smallest and largest shapes that the user gave."""
+    spans = [span for dim in shape if isinstance(dim, OpenSize) for span in dim.symbols.values()]
+    return bool(spans) and all(span.source == "ranges" for span in spans)
+
+
+def _ranges(build: LayerBuilder, name: str, shape: Shape) -> list[Option]:
+    """The options with the ranges of all inputs: each of them is given once."""
+    spans, profile = [range_of(computable(dim)) for dim in shape], build.sizes_of_inputs.profile
+    return [
+        Option("min_shapes", {**profile.min, name: [span.min for span in spans]}),
+        Option("opt_shapes", {**profile.opt, name: [span.opt for span in spans]}),
+        Option("max_shapes", {**profile.max, name: [span.max for span in spans]}),
+    ]
 
 
 def _sizes(shape: Sequence[Dim]) -> list[int | str] | None:

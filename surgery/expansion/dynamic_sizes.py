@@ -147,7 +147,9 @@ def _without_axis(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
         sizes[place] = Varying(letter)
         span = _range(letter, shape[place])
         shown = Option("shapes", {name: sizes}), Option("sizes", {letter: (span.min, span.opt, span.max)})
-        fix = Worded("name the size that varies, as in {} {}", *shown)
+        fix = Worded(
+            "name the size that varies, as in {} {}, instead of {}", *shown, Option("dynamic", [word])
+        )
     return OptionsError(
         Worded("{} is given, but no input has such an axis", Option("dynamic", [word])), fix=fix
     )

@@ -113,7 +113,8 @@ def read_scales(file: str) -> Scales:
     except ValueError as error:
         fix: str = _WRITE_IT
         if not text.lstrip().startswith("{"):
-            fix = Worded("for a table of TensorRT, ncnn or Caffe use {}", Option("calibration_cache", file))
+            other = Option("calibration_cache", file), Option("scales")
+            fix = Worded("for a table of TensorRT, ncnn, Caffe: use {} instead of {}", *other)
         raise UnreadableFileError(
             "is not a file of scales", where=file, because=f"it is not JSON: {error}", fix=fix
         ) from error

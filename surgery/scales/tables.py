@@ -107,7 +107,7 @@ def _of_json(file: str, text: str) -> Iterator[TableScale]:
         raise UnreadableFileError(
             "is a file of scales, not a table of another program",
             where=file,
-            fix=Worded("use {}", Option("scales", file)),
+            fix=Worded("use {} instead of {}", Option("scales", file), Option("calibration_cache")),
         )
     named = Named.TENSOR if any(name.startswith(UNNAMED) for name in facts) else Named.TOP
     for name, entry in facts.items():

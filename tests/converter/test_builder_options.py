@@ -204,7 +204,7 @@ def test_an_old_trtexec_limits_one_pool() -> None:
     assert str(error.value) == (
         "mem_pool_size names other pools than workspace\n"
         "  because trtexec of TensorRT 8.2 limits the workspace alone\n"
-        '  fix: use mem_pool_size="workspace:512MiB"'
+        '  fix: use mem_pool_size={"workspace": "512MiB"}'
     )
 
 

@@ -263,7 +263,8 @@ BUILT_THERE = "because trtexec builds the engine from an ONNX model, on the"
             ["--target", "jetson"],
             "--target jetson writes an ONNX model, but FILE does not end in .onnx\n"
             f"  {BUILT_THERE} Jetson\n"
-            "  fix: choose a FILE that ends in .onnx, or build on the Jetson with --backend enterprise\n",
+            "  fix: choose a FILE that ends in .onnx, or build on the Jetson with --backend enterprise"
+            " instead of --target jetson\n",
         ),
         (
             "a.onnx",

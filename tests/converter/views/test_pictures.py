@@ -51,13 +51,13 @@ def test_other_formats_are_refused(
     stem = target.rpartition(".")[0] or target
     assert result.stderr.endswith(
         f'Error: "{target}" {found}, expected .dot, .gv, .html, .pdf, .png or .svg\n'
-        f"  fix: -o {stem}.html writes a page for a browser, -o {stem}.png an image\n"
+        f"  fix: write a page for a browser, -o {stem}.html, or an image, -o {stem}.png\n"
     )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_python_words_of_other_formats() -> None:
-    with pytest.raises(OptionsError, match=r'target="net\.html" writes a page for a browser'):
+    with pytest.raises(OptionsError, match=r'write a page for a browser, target="net\.html"'):
         refuse_other_formats("net.jpg")
 
 

@@ -69,7 +69,7 @@ BAD_FILES = {
     "a calibration cache": (
         "TRT-7000-EntropyCalibration2\ndata: 3c010a14\n",
         "is not a file of scales\n  because it is not JSON: {why}\n"
-        '  fix: for a table of TensorRT, ncnn or Caffe use calibration_cache="{file}"',
+        '  fix: for a table of TensorRT, ncnn, Caffe: use calibration_cache="{file}" instead of scales',
     ),
     "a list": ("[1]", 'has no "blobs"\n  fix: write it with prototrt.calibrate(...)'),
     "no blobs": ('{"format": 1}', 'has no "blobs"\n  fix: write it with prototrt.calibrate(...)'),

@@ -178,7 +178,8 @@ BAD_TABLES = {
     ),
     "a file of scales": (
         '{"format": 1, "blobs": {}}',
-        ': is a file of scales, not a table of another program\n  fix: use scales="{file}"',
+        ": is a file of scales, not a table of another program\n"
+        '  fix: use scales="{file}" instead of calibration_cache',
     ),
 }
 
