@@ -37,7 +37,7 @@ _FIELDS_OF_FORKS = {
         "ParamSpec": "param_propagate_down",
         "PoolingParameter": "ceil_mode dilation kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t pad_type"
         " stride_shape temporal_stride",
-        "ReLUParameter": "maximum minimum relu6",
+        "ReLUParameter": "relu6",
         "ReshapeParameter": "pixelshuffler",
     }.items()
 }

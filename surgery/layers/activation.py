@@ -22,19 +22,15 @@ from prototrt.surgery.ops import (
 def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``max(x, 0) + negative_slope * min(x, 0)``. The field ``engine`` never changes the result.
 
-    Becomes: LeakyReLU; Clip; with limits also Minimum, Maximum; for a second top Greater, Cast.
-    Of Synopsys: the result is at most 6 with ``relu6``, at most ``maximum``, if that is positive, and at least
-    ``minimum``, if that is not 0.
+    Becomes: LeakyReLU; Clip; with a limit also Minimum; for a second top Greater, Cast.
+    Of Synopsys: the result is at most 6 with ``relu6``.
     Bottoms: ``x``, any shape. Tops: the shape of ``x``; in DeconvNet's fork a second one is 1 where ``x`` is positive,
     else 0.
     Source: caffe ``src/caffe/layers/relu_layer.cpp``, ``Forward_cpu``; the same of HyeonwooNoh/caffe and of
     foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
     """
     param = layer.param
-    limits = [*([6.0] if param.relu6 else []), *([param.maximum] if param.maximum > 0 else [])]
-    top = _limited(build, x, param.negative_slope, min(limits, default=None))
-    if param.minimum:
-        top = Expression(build, top).at_least(param.minimum).value
+    top = _limited(build, x, param.negative_slope, 6.0 if param.relu6 else None)
     return [top] if len(layer.tops) < 2 else [top, _is_above(build, x, 0)]
 
 

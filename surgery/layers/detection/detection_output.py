@@ -16,7 +16,6 @@ from prototrt.surgery.building.expression import Expression, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.joined_maps import joined_maps
 from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
 from prototrt.surgery.layers.detection.rows import beside, best_of_images, chosen_rows, detections
@@ -56,19 +55,14 @@ def detection_output(
     confidences (N, 2 P) and the locations (N, 4 P) of the first stage.
     Tops: (1, 1, K, 7) image, class, score, xmin, ymin, xmax, ymax; by image, class and falling score. K
     is as many as there may be, and behind the last one stand rows of -1. With ``use_polygon``, of TextBoxes++, the
-    locations have 12 numbers for each prior, and each row ends with four corners x, y from the upper left one on. With
-    ``no_permute``, of Synopsys, the bottoms are the confidences and the locations of ``nbottom`` maps, and the priors.
+    locations have 12 numbers for each prior, and each row ends with four corners x, y from the upper left one on.
     With ``clip``, of OpenCV, boxes are cut at the border of the image before any is suppressed.
     Source: weiliu89/caffe ``src/caffe/layers/detection_output_layer.cpp``, ``src/caffe/util/bbox_util.cpp``;
-    sfzhang15/RefineDet, MhLiao/TextBoxes_plusplus and synopsys-caffe, the files of the same names; opencv
+    sfzhang15/RefineDet and MhLiao/TextBoxes_plusplus, the files of the same names; opencv
     ``modules/dnn/src/layers/detection_output_layer.cpp``.
     """
     param = layer.param
-    if param.no_permute:
-        bottoms = [each for each in (location, confidence, prior, arm_confidence, arm_location) if each]
-        location, confidence, prior = joined_maps(build, layer, [*bottoms, *others])
-        arm_confidence = arm_location = None
-    elif others:
+    if others:
         raise NetError(
             f"has {5 + len(others)} bottoms, expected 3 to 5",
             fix="join the locations, confidences and priors by Concat",

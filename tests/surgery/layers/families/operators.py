@@ -24,7 +24,6 @@ TWINS = (
 )
 DEFORMABLE = "deformable_convolution_param { num_output: 2 kernel_size: 3 group: 1 deformable_group: "
 PIECES = 'python_param { module: "layers.text_proposal_layer" layer: "ProposalLayer" param_str: "\'feat_stride\': 16" }'
-MAPS = "detection_output_param { num_classes: 3 no_permute: true nbottom: 1 }"
 REFUSALS = [
     message(
         "HyperColumns",
@@ -76,29 +75,6 @@ REFUSALS = [
         ', bottom "b1": shape is (2, 8), expected (2, 4)\n'
         "  because there are four moves for each box\n  fix: give it the blobs that the net was trained with",
         [(2, 4), (2, 8)],
-    ),
-    message(
-        "DetectionOutput",
-        "detection_output_param { num_classes: 2 no_permute: true }",
-        ": has 3 bottoms, and nbottom is 6\n"
-        "  because there must be confidences and locations for each map, and priors for all or for each\n"
-        "  fix: state in nbottom how many maps there are",
-        [(1, 2, 1, 4), (1, 4, 2, 2), (1, 2, 16)],
-    ),
-    message(
-        "DetectionOutput",
-        MAPS,
-        ', bottom "b1": shape is (1, 6, 2, 2), expected (1, 4 R, H, W)\n'
-        "  because each box has 4 numbers, and no_permute is for one image\n"
-        "  fix: give it the map of a Convolution",
-        [(1, 3, 1, 4), (1, 6, 2, 2), (1, 2, 16)],
-    ),
-    message(
-        "DetectionOutput",
-        MAPS,
-        ', bottom "b0": shape is (1, 12, 2, 2), expected (1, 3, 1, 4)\n'
-        '  because there are 1 boxes at each place of bottom "b1"\n  fix: reshape the confidences so',
-        [(1, 12, 2, 2), (1, 4, 2, 2), (1, 2, 16)],
     ),
     message(
         "DetectionOutput",
