@@ -154,7 +154,8 @@ def verify(model: Model, options: VerifyOptions) -> Verification:
 def calibrate(model: Model, options: CalibrateOptions) -> Calibration:
     """Run a net on data, and measure the scale of each value that int8 or fp8 quantizes.
 
-    ``calibration.save("scales.json")`` writes the file that ``rewrite(model, precision="int8", scales=...)`` reads.
+    ``rewrite(model, precision="int8", scales=calibration)`` uses them; ``calibration.save("scales.json")`` writes the
+    file that it reads, too.
     Raises ``ConversionError``.
     """
     from prototrt.converter.calibration.calibration import calibrate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.memory import bytes_from_text
@@ -61,6 +61,13 @@ OF_THE_NET = (
 def _whole_shapes(which: str, name: str, size: int) -> Worded:
     example = Option(name, {"data": (1, 3, size, size)})
     return Worded("The {} shapes of inputs that vary, as in {}.", which, example)
+
+
+class HasScales(Protocol):
+    """What ``calibrate`` returns: its ``scales`` are a ``Scales``."""
+
+    @property
+    def scales(self) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +137,7 @@ class RewriteOptions(Options):
         "The precision of products (convolutions, InnerProduct, LSTM). Inputs, outputs and state stay"
         " float32. int8 and fp8 need scales.",
     )
-    scales: str | None = option(Worded("Scales for int8 and fp8, from {}.", Command("calibrate")))
+    scales: str | HasScales | None = option(Worded("Scales for int8 and fp8, from {}.", Command("calibrate")))
     calibration_cache: str | None = option(
         "Scales from another program: a calibration cache of TensorRT, or a table of ncnn,"
         " caffe-int8-convert-tools or NVDLA."

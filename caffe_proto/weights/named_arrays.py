@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -88,6 +89,25 @@ class ArraysOfFile(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._announced)
+
+
+@dataclass(frozen=True)
+class ArraysOnRequest(Mapping[str, Array]):
+    """Arrays by name, each of which is made on request: all of them may be much larger than their file."""
+
+    makers: Mapping[str, Callable[[], Array]]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.makers[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
 
 
 def shape_in(arrays: Mapping[str, Array], name: str) -> tuple[int, ...]:

@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.notebook_html import table
@@ -169,6 +167,11 @@ def _histograms(file: str, scales: Scales) -> dict[str, Histogram]:
     for name, record in scales.records.items():
         if record.histogram is None:
             raise NetError(f'"{name}" has no histogram', where=file, fix="calibrate again")
-        counts = np.array(record.histogram.counts, np.int64)
-        result[name] = Histogram.of(counts, record.histogram.width, record.largest or 0.0)
+        written = record.histogram
+        try:
+            result[name] = Histogram.of(written.counts, written.width, record.largest or 0.0)
+        except ValueError as error:
+            raise NetError(
+                f'"{name}": the histogram is damaged', where=file, because=str(error), fix="calibrate again"
+            ) from error
     return result

@@ -66,10 +66,17 @@ def _largest_weights(layer: Layer) -> list[float]:
             origin=layer.origin,
             fix="give the weights, or export another table",
         )
-    weights = np.abs(layer.blobs[0].array)
-    if layer.type == "InnerProduct":
-        rows = weights.reshape(-1, weights.shape[-1])
-        return [float(each) for each in (rows.max(axis=0) if layer.param.transpose else rows.max(axis=1))]
-    group = weights.shape[0] if layer.type != "Convolution" else layer.param.group
-    count = group if group > 1 else weights.shape[-4]
-    return [float(each) for each in weights.reshape(count, -1).max(axis=1)]
+    weights, count = np.abs(layer.blobs[0].array), layer.param.num_output
+    if layer.type == "Convolution" and layer.param.group > 1:
+        count = layer.param.group
+    elif layer.type == "DepthwiseConvolution" or layer.type == "ConvolutionDepthwise":
+        count = weights.shape[0] if weights.ndim else 0
+    if not count or not weights.size or weights.size % count:
+        raise WeightsError(
+            f"the blob has the shape {weights.shape}, which {count} channels or groups do not share",
+            origin=layer.origin,
+            fix="give the weights that were saved with this net",
+        )
+    is_turned = layer.type == "InnerProduct" and layer.param.transpose
+    rows = weights.reshape(-1, count).T if is_turned else weights.reshape(count, -1)
+    return [float(each) for each in rows.max(axis=1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,8 @@ from prototrt.surgery.ir import Array
 
 BINS = 4096
 """At least half of them are in use, whatever the largest magnitude is: TensorRT's calibrators count in 2048."""
+_MOST = 1 << 53
+"""Numbers that are counted, as far as double precision is exact."""
 _SMALLEST_EXPONENT = -120
 """Of the width of a bin. Its reciprocal is a float32; what is smaller is counted in the first bin."""
 
@@ -34,11 +37,14 @@ class Histogram:
     largest: float = 0.0
 
     @classmethod
-    def of(cls, counts: Array, width: float, largest: float) -> Histogram:
-        """The histogram that was written down in this way."""
-        padded = _empty()
-        padded[: len(counts)] = counts
-        return cls(padded, math.frexp(width)[1] - 1, largest)
+    def of(cls, counts: Sequence[int], width: float, largest: float) -> Histogram:
+        """The histogram that was written down in this way. Raises ``ValueError`` where none is written so."""
+        made = cls(_empty(), math.frexp(width)[1] - 1, largest)
+        is_sound = largest < BINS * width and len(made.used) == len(counts) and sum(counts) <= _MOST
+        if not is_sound or (largest and not counts[-1]):
+            raise ValueError("the counts, the width of a bin and the largest magnitude contradict each other")
+        made.used[:] = counts
+        return made
 
     @property
     def width(self) -> float:
@@ -66,6 +72,7 @@ class Histogram:
     def merge(self, other: Histogram) -> None:
         """Also count what the other histogram has counted."""
         self._cover(other.largest)
+        self._widen(other.exponent)
         self.counts += _widened(other.counts, self.exponent - other.exponent)
 
     def beyond(self, limit: float) -> int:
@@ -77,10 +84,13 @@ class Histogram:
         if not magnitude:
             return
         self.largest = max(self.largest, magnitude)
-        needed = math.frexp(magnitude)[1] - BINS.bit_length() + 1
-        if needed > self.exponent:
-            self.counts = _widened(self.counts, needed - self.exponent)
-            self.exponent = needed
+        self._widen(math.frexp(magnitude)[1] - BINS.bit_length() + 1)
+
+    def _widen(self, exponent: int) -> None:
+        """Make the bins at least as wide as two to this power."""
+        if exponent > self.exponent:
+            self.counts = _widened(self.counts, exponent - self.exponent)
+            self.exponent = exponent
 
 
 def _widened(counts: Array, doublings: int) -> Array:

@@ -141,9 +141,9 @@ def pixel_keys(
 
 
 def _transformation(model: Model, blob: str) -> tuple[tuple[float, ...], float]:
-    """The mean and the scale of a training net's data layer; nothing of a deploy net."""
+    """The mean and the scale of a training net's data layer; nothing of a deploy net, nor of a net of Caffe2."""
     layer = next((layer for layer in model.layers if layer.tops[:1] == (blob,)), None)
-    if layer is None:
+    if layer is None or model.framework != "caffe":
         return (), 1.0
     transform = layer.message.transform_param
     if transform.mean_file:

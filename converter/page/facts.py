@@ -18,7 +18,8 @@ from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape
 from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.scales.scales_file import ValueScale, read_scales
+from prototrt.surgery.scales.scales_file import ValueScale
+from prototrt.surgery.scales.sources import scales_in
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
 from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrapped
 from prototrt.surgery.views.fields import fields_of
@@ -55,7 +56,7 @@ def page_facts(
             "pairs": [],
             "warnings": [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)],
         }
-    seen = {} if options.scales is None else read_scales(options.scales).records
+    seen = {} if options.scales is None else scales_in(options.scales).records
     expansion = expand(model, options=options.topology)
     inspection = inspection_of(model, expansion, options.layout)
     costs = {(layer.name, layer.line): _cost(layer) for layer in inspection.layers}

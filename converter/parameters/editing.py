@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
+from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
 from prototrt.converter.options import ParameterNames
 from prototrt.converter.parameters.files import read_arrays, write_arrays
 from prototrt.converter.parameters.parts import BlobKey, Parameter, parameters_of
@@ -230,7 +232,13 @@ def _by_address(
             fix="give the state dict of one module",
         )
     prefix, target = prefixes[0], _layer_for_pytorch(model, parameters, [layer] if layer else [])
-    state = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+    state = ArraysOnRequest(
+        {
+            name.removeprefix(prefix): partial(arrays.__getitem__, name)
+            for name in arrays
+            if name.startswith(prefix)
+        }
+    )
     try:
         named = arrays_of_state(target, _of(target, parameters), state)
     except ValueError as error:

@@ -95,7 +95,7 @@ def _with_gates(layer: Layer, named: NamedBlob, key: BlobKey, blob: StoredBlob) 
         shape = shape[-named.axes :]
     yield Parameter(layer, named.name, named.gates, key, blob, lambda array: array.reshape(shape), shape)
     count = len(named.gates)
-    if not count or shape[0] % count:
+    if not count or not shape or shape[0] % count:
         return
     rows = (shape[0] // count, *shape[1:])
     for place, gate in enumerate(named.gates):

@@ -10,7 +10,13 @@ from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError, WeightsError
 from prototrt.caffe_proto.weights import Array
 from prototrt.converter.parameters.parts import Parameter
-from prototrt.surgery.recurrent.weights import DirectionWeights, from_pytorch, in_order, to_pytorch
+from prototrt.surgery.recurrent.weights import (
+    DirectionWeights,
+    from_pytorch,
+    in_order,
+    pytorch_suffixes,
+    to_pytorch,
+)
 
 FIRST = "weight_ih_l0"
 """A name that every state dict of a recurrent module has."""
@@ -47,7 +53,12 @@ def state_of(layer: Layer, parameters: Iterable[Parameter]) -> dict[str, Array]:
             raise _refusal(layer, f"has {each.name}")
         directions.setdefault(suffix, {})[_FIELDS[name]] = each
     stack = [_direction(cell, parts) for parts in directions.values()]
-    return to_pytorch(stack, 2 if any("_reverse" in suffix for suffix in directions) else 1)
+    try:
+        return to_pytorch(stack, 2 if any("_reverse" in suffix for suffix in directions) else 1)
+    except ValueError as error:
+        raise WeightsError(
+            str(error), origin=layer.origin, fix="give the weights that were saved with this net"
+        ) from error
 
 
 def arrays_of_state(
@@ -55,14 +66,14 @@ def arrays_of_state(
 ) -> dict[str, Array]:
     """By address, what PyTorch's module has for all parameters of a layer. Raises ``ConversionError``."""
     cell, named = _cell(layer), {each.name: each for each in parameters}
-    stack = from_pytorch(state, cell)
     suffixes = [*dict.fromkeys(_split(name)[1] for name in named)]
-    if len(stack) != len(suffixes):
+    if (found := len(pytorch_suffixes(state))) != len(suffixes):
         raise WeightsError(
-            f"the state dict has {len(stack)} layers and directions, expected {len(suffixes)}",
+            f"the state dict has {found} layers and directions, expected {len(suffixes)}",
             origin=layer.origin,
             fix="give the state dict of a module like this layer",
         )
+    stack = from_pytorch(state, cell)
     arrays = {}
     for each in named.values():
         name, suffix = _split(each.name)

@@ -1,17 +1,21 @@
 """The file of a state dict of PyTorch: a zip archive with a pickle and the bytes of each storage.
 
-The pickle is read without running it: its few operations build dictionaries, tuples and descriptions of tensors, and
-any other function that it names is not called. Source: PyTorch ``torch/serialization.py``, ``torch/_utils.py``.
+The pickle only describes tensors: each function and class that it names is a ``Described``, which does nothing. Numbers
+become arrays on request, because a small file may have many names for one storage. Source: PyTorch
+``torch/serialization.py``, ``torch/_utils.py``.
 """
 
 from __future__ import annotations
 
+import io
+import pickle
 import pickletools
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -19,6 +23,7 @@ from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_TEXT, errors_for_user, open_regular
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.array_files import damage_of
+from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
 
 _WHAT = "a state dict of PyTorch"
 _SAVE = "write it with torch.save(net.state_dict(), FILE)"
@@ -35,34 +40,21 @@ _DTYPES = {
 }
 _NESTED = ("state_dict", "model_state_dict", "model")
 """Where a checkpoint keeps the state dict."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignName:
-    """A function or class that the pickle names, which is not called."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """The kind of numbers, and the name of the file that holds them."""
-
-    kind: str
-    key: str
+_TENSOR, _PARAMETER = "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A part of a storage."""
+    """A part of a storage: the kind of its numbers, and the name of the file that holds them."""
 
-    storage: Storage
+    kind: str
+    key: str
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
 
-def read_state_dict(file: str) -> dict[str, Array]:
+def read_state_dict(file: str) -> Mapping[str, Array]:
     """The tensors by name. Raises ``UnreadableFileError``."""
     with errors_for_user(file, _WHAT), open_regular(file, _WHAT) as stream:
         if not zipfile.is_zipfile(stream):
@@ -71,26 +63,20 @@ def read_state_dict(file: str) -> dict[str, Array]:
             return _read(archive, file)
 
 
-def _read(archive: zipfile.ZipFile, file: str) -> dict[str, Array]:
+def _read(archive: zipfile.ZipFile, file: str) -> Mapping[str, Array]:
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickles) != 1 or archive.getinfo(pickles[0]).file_size > LARGEST_TEXT:
         raise UnreadableFileError(f"this is not {_WHAT}", where=file, fix=_SAVE)
     folder = pickles[0].removesuffix("data.pkl")
-    tensors = _tensors(_value(_member(archive, pickles[0])))
+    tensors = _tensors(_described(_member(archive, pickles[0])))
     if not tensors:
         raise UnreadableFileError("the file holds no tensors by name", where=file, fix=_SAVE)
     orders = [_member(archive, name) for name in archive.namelist() if name == f"{folder}byteorder"]
-    is_big = orders == [b"big"]
-    return {name: _array(archive, folder, tensor, is_big, name) for name, tensor in tensors.items()}
-
-
-def _tensors(value: object) -> dict[str, StoredTensor]:
-    """The tensors of a state dict, or of the one in a checkpoint."""
-    if not isinstance(value, dict):
-        return {}
-    tensors = {str(name): each for name, each in value.items() if isinstance(each, StoredTensor)}
-    inner = next((value[name] for name in _NESTED if isinstance(value.get(name), dict)), None)
-    return tensors or _tensors(inner)
+    order: Literal["<", ">"] = ">" if orders == [b"big"] else "<"
+    keys = {tensor.key for tensor in tensors.values()}
+    storages = {key: _member(archive, f"{folder}data/{key}") for key in keys}
+    views = {name: _view(storages[each.key], order, each, name) for name, each in tensors.items()}
+    return ArraysOnRequest({name: partial(_array, view, tensors[name].kind) for name, view in views.items()})
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -99,12 +85,12 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     return archive.read(name)
 
 
-def _array(archive: zipfile.ZipFile, folder: str, tensor: StoredTensor, is_big: bool, name: str) -> Array:
-    kind = tensor.storage.kind
-    if kind not in _DTYPES:
-        raise ValueError(f'"{name}" holds a {kind}, expected one of {", ".join(_DTYPES)}')
-    dtype = np.dtype(_DTYPES[kind]).newbyteorder(">" if is_big else "<")
-    numbers = np.frombuffer(_member(archive, f"{folder}data/{tensor.storage.key}"), dtype)
+def _view(storage: bytes, order: Literal["<", ">"], tensor: StoredTensor, name: str) -> Array:
+    """The numbers of a tensor in its storage."""
+    if tensor.kind not in _DTYPES:
+        raise ValueError(f'"{name}" holds a {tensor.kind}, expected one of {", ".join(_DTYPES)}')
+    dtype = np.dtype(_DTYPES[tensor.kind]).newbyteorder(order)
+    numbers = np.frombuffer(storage, dtype)
     sizes = (*tensor.shape, *tensor.strides, tensor.offset)
     count = prod(tensor.shape)
     last = tensor.offset + sum(
@@ -113,8 +99,11 @@ def _array(archive: zipfile.ZipFile, folder: str, tensor: StoredTensor, is_big: 
     if min(sizes) < 0 or count > numbers.size or (count and last >= numbers.size):
         raise ValueError(f'"{name}" has the shape {tensor.shape}, but its storage {numbers.size} numbers')
     steps = [stride * dtype.itemsize for stride in tensor.strides]
-    view = np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.shape, steps, writeable=False)
-    array = view.astype(dtype.newbyteorder("="))
+    return np.lib.stride_tricks.as_strided(numbers[tensor.offset :], tensor.shape, steps, writeable=False)
+
+
+def _array(view: Array, kind: str) -> Array:
+    array = view.astype(view.dtype.newbyteorder("="))
     if kind == "BFloat16Storage":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array
@@ -123,138 +112,96 @@ def _array(archive: zipfile.ZipFile, folder: str, tensor: StoredTensor, is_big: 
 # ---------------------------------------------------------------- the pickle
 
 
-_CONSTANTS: Mapping[str, Callable[[], Any]] = {
-    "EMPTY_DICT": dict,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
-    "NEWFALSE": lambda: False,
-    "NEWTRUE": lambda: True,
-    "NONE": lambda: None,
-}
-_NUMBERS_AND_TEXTS = (
-    *("BINFLOAT", "BININT", "BININT1", "BININT2", "LONG1"),
-    *("BINUNICODE", "BINUNICODE8", "SHORT_BINUNICODE"),
-)
+class Described:
+    """What calling a function or a class would make. Nothing is imported, and nothing called."""
+
+    name = ""
+
+    def __new__(cls, *arguments: Any) -> Described:
+        made = super().__new__(cls)
+        made.arguments, made.items = arguments, {}
+        return made
+
+    arguments: tuple[Any, ...]
+    items: dict[str, Any]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        if isinstance(key, str | int):
+            self.items[str(key)] = value
+
+    def __setstate__(self, state: object) -> None:
+        """Attributes, such as the versions of modules."""
+
+    def extend(self, values: object) -> None:
+        """Elements of a list, which holds no tensors of a state dict."""
+
+    append = extend
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type[Described]:
+        return type("Described", (Described,), {"name": f"{module}.{name}"})
+
+    def persistent_load(self, identity: Any) -> Any:
+        return identity
+
+
 _OPERATIONS = (
-    *("APPEND", "APPENDS", "BINGET", "BINPERSID", "BINPUT", "BUILD", "GLOBAL", "LONG_BINGET", "LONG_BINPUT"),
-    *("MARK", "MEMOIZE", "NEWOBJ", "REDUCE", "SETITEM", "SETITEMS", "STACK_GLOBAL", "TUPLE"),
+    *("APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPERSID", "BINPUT"),
+    *("BINUNICODE", "BINUNICODE8", "BUILD", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "FRAME", "GLOBAL"),
+    *("LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK", "MEMOIZE", "NEWFALSE", "NEWOBJ", "NEWTRUE", "NONE"),
+    *("PROTO", "REDUCE", "SETITEM", "SETITEMS", "SHORT_BINUNICODE", "STACK_GLOBAL", "STOP", "TUPLE"),
+    *("TUPLE1", "TUPLE2", "TUPLE3"),
 )
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_INSTEAD = {"EMPTY_DICT": b"cbuiltins\ndict\n)R", "FRAME": b""}
+"""A dictionary of the pickle is described, too: it would hash any key, and that of a million tuples in each other ends
+the process. Frames are only there to be skipped."""
 
 
-def _value(content: bytes) -> object:
+def _described(content: bytes) -> object:
     """What the pickle describes. Raises ``ValueError`` for operations that no state dict needs."""
-    machine = _Machine()
-    for opcode, argument, _ in pickletools.genops(content):
-        machine.step(opcode.name, argument)
-    return machine.stack[-1]
+    parts, before = list[bytes](), 0
+    operations: Any = pickletools.genops(content)  # from bytes, each has a place
+    for opcode, argument, place in operations:
+        if opcode.name not in _OPERATIONS:
+            raise ValueError(f"its pickle has the operation {opcode.name}, which no state dict needs")
+        if opcode.name == "LONG_BINPUT" and argument > place:  # it would make room for all numbers below
+            raise ValueError("its pickle numbers more values than it has")
+        if opcode.name in _INSTEAD:
+            parts += content[before:place], _INSTEAD[opcode.name]
+            before = place + (1 if argument is None else 9)
+    try:
+        return _Unpickler(io.BytesIO(b"".join(parts) + content[before:])).load()
+    except (AttributeError, pickle.UnpicklingError) as error:
+        raise ValueError(f"its pickle makes no sense: {error}") from error
 
 
-class _Machine:
-    """The stack of a pickle. Nothing is imported, and nothing called."""
-
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}
-
-    def step(self, name: str, argument: Any) -> None:
-        if name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name]())
-        elif name in _NUMBERS_AND_TEXTS:
-            self.stack.append(argument)
-        elif name in _TUPLES:
-            self.stack.append(tuple(self._pop(_TUPLES[name])))
-        elif name in _OPERATIONS:
-            getattr(self, f"_{name.lower()}")(argument)
-        elif name not in ("PROTO", "FRAME", "STOP"):
-            raise ValueError(f"its pickle has the operation {name}, which no state dict needs")
-
-    def _pop(self, count: int) -> list[Any]:
-        if count > len(self.stack):
-            raise ValueError("its pickle ends too early")
-        parts = self.stack[len(self.stack) - count :]
-        del self.stack[len(self.stack) - count :]
-        return parts
-
-    def _since_mark(self) -> list[Any]:
-        return self._pop(len(self.stack) - self._marks.pop())
-
-    def _mark(self, _: object) -> None:
-        self._marks.append(len(self.stack))
-
-    def _tuple(self, _: object) -> None:
-        self.stack.append(tuple(self._since_mark()))
-
-    def _global(self, name: str) -> None:
-        self.stack.append(ForeignName(name.replace(" ", ".")))
-
-    def _stack_global(self, _: object) -> None:
-        module, name = self._pop(2)
-        self.stack.append(ForeignName(f"{module}.{name}"))
-
-    def _memoize(self, _: object) -> None:
-        self._memo[len(self._memo)] = self.stack[-1]
-
-    def _binput(self, place: int) -> None:
-        self._memo[place] = self.stack[-1]
-
-    def _binget(self, place: int) -> None:
-        self.stack.append(self._memo[place])
-
-    _long_binput, _long_binget = _binput, _binget
-
-    def _setitem(self, _: object) -> None:
-        key, value = self._pop(2)
-        self._store(self.stack[-1], [key, value])
-
-    def _setitems(self, _: object) -> None:
-        items = self._since_mark()
-        self._store(self.stack[-1], items)
-
-    @staticmethod
-    def _store(target: object, items: list[Any]) -> None:
-        if isinstance(target, dict):
-            target.update(zip(map(_key, items[::2]), items[1::2], strict=True))
-
-    def _append(self, _: object) -> None:
-        self._pop(1)  # of a list, which holds no tensors of a state dict
-
-    def _appends(self, _: object) -> None:
-        self._since_mark()
-
-    def _build(self, _: object) -> None:
-        self._pop(1)  # attributes, such as the versions of modules
-
-    def _binpersid(self, _: object) -> None:
-        (identity,) = self._pop(1)
-        _, kind, key, *_ = identity
-        self.stack.append(Storage(kind.name.rpartition(".")[2], str(key)))
-
-    def _reduce(self, _: object) -> None:
-        function, arguments = self._pop(2)
-        name = function.name if isinstance(function, ForeignName) else ""
-        if name == "torch._utils._rebuild_tensor_v2":
-            storage, offset, shape, strides, *_ = arguments
-            _refuse_odd(storage, offset, *shape, *strides)
-            self.stack.append(StoredTensor(storage, offset, tuple(shape), tuple(strides)))
-        elif name == "torch._utils._rebuild_parameter":
-            self.stack.append(arguments[0])
-        else:
-            self.stack.append({} if name == "collections.OrderedDict" else ForeignName(f"{name}()"))
-
-    def _newobj(self, _: object) -> None:
-        self._pop(2)
-        self.stack.append(ForeignName("an object"))
+def _tensors(value: object) -> dict[str, StoredTensor]:
+    """The tensors of a state dict, or of the one in a checkpoint."""
+    if not isinstance(value, Described):
+        return {}
+    found = {name: _tensor_of(each) for name, each in value.items.items()}
+    tensors = {name: tensor for name, tensor in found.items() if tensor is not None}
+    return tensors or next((_tensors(value.items[name]) for name in _NESTED if name in value.items), {})
 
 
-def _key(key: object) -> object:
-    return key if isinstance(key, str | int) else repr(type(key))
-
-
-def _refuse_odd(storage: object, *sizes: object) -> None:
-    if not isinstance(storage, Storage) or not all(type(size) is int for size in sizes):
+def _tensor_of(value: object) -> StoredTensor | None:
+    """The tensor that is described; None if it is something else. Raises ``ValueError`` for odd arguments."""
+    while isinstance(value, Described) and value.name == _PARAMETER:
+        value = value.arguments[0]
+    if not isinstance(value, Described) or value.name != _TENSOR:
+        return None
+    storage, offset, shape, strides, *_ = value.arguments
+    _, kind, key, *_ = storage
+    sizes = (offset, *shape, *strides)
+    if not (
+        isinstance(kind, type)
+        and issubclass(kind, Described)
+        and isinstance(key, str)
+        and all(type(size) is int for size in sizes)
+    ):
         raise ValueError("a tensor of its pickle has no storage, or sizes that are no numbers")
+    return StoredTensor(kind.name.rpartition(".")[2], key, offset, tuple(shape), tuple(strides))
 
 
 # ---------------------------------------------------------------- writing

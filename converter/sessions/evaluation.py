@@ -38,12 +38,29 @@ class EvaluatorRunner:
 
     def __init__(self, signature: Signature, evaluator: Evaluator) -> None:
         self.signature = signature
-        self._evaluator = evaluator
-        self.state: dict[str, Array] = {}
+        self._evaluator: Evaluator | None = evaluator
+        self._state: dict[str, Array] = {}
+
+    def _active(self) -> Evaluator:
+        """Raises ``ValueError`` once the session is closed."""
+        if self._evaluator is None:
+            raise ValueError("the session is closed")
+        return self._evaluator
+
+    @property
+    def state(self) -> dict[str, Array]:
+        self._active()
+        return self._state
+
+    @state.setter
+    def state(self, state: dict[str, Array]) -> None:
+        self._active()
+        self._state = state
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
+        before = self.state
         self.signature.refuse_names(feeds)
-        returned, state = self._evaluated(self._arrays(feeds), self.state)
+        returned, state = self._evaluated(self._arrays(feeds), before)
         _fill(outputs, returned)
         self.state = state
         return {**returned, **outputs}
@@ -67,6 +84,7 @@ class EvaluatorRunner:
         return {**returned, **outputs}
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEvaluation:
+        self._active()
         self.signature.refuse_names(feeds)
         return PreparedEvaluation(self, dict(feeds), dict(outputs))
 
@@ -91,7 +109,7 @@ class EvaluatorRunner:
                 refuse_lost(value, feeds[name].shape, expected)
         arrays = {value.name: self._fitting(value, feeds[value.name], sizes) for value in signature.inputs}
         signature.refuse_indices(arrays, sizes)
-        results = self._evaluator.run(arrays)
+        results = self._active().run(arrays)
         # Copies: an evaluator may return one of its inputs, or an array that the caller gets as well.
         return (
             {value.name: results[value.name] for value in signature.results},
@@ -129,7 +147,7 @@ class EvaluatorRunner:
         return HostStateStore(self, streams, count)
 
     def close(self) -> None:
-        self.state = {}
+        self._state, self._evaluator = {}, None
 
     def _fitting(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
         """The array in the input's type. Raises ``ShapeError`` unless it has the input's shape."""

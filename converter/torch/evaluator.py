@@ -49,7 +49,8 @@ class TorchEvaluator:
             results = self._net(*tensors)
         results = results if isinstance(results, tuple) else (results,)
         return {
-            value.name: result.cpu().numpy() for value, result in zip(self._outputs, results, strict=True)
+            value.name: result.detach().cpu().numpy()
+            for value, result in zip(self._outputs, results, strict=True)
         }
 
 

@@ -7,7 +7,7 @@ and a conversion needs no further package.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, BinaryIO
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_TEXT, errors_for_user, open_regular, value_from_json
+from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
 from prototrt.surgery.ir import Array
 
 _TYPES = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
@@ -51,7 +52,7 @@ def write_safetensors(stream: BinaryIO, arrays: Mapping[str, Array], metadata: M
         stream.write(little.reshape(-1).view(np.uint8).data)
 
 
-def read_safetensors(file: str) -> dict[str, Array]:
+def read_safetensors(file: str) -> Mapping[str, Array]:
     """The arrays by name. Raises ``UnreadableFileError``."""
     with errors_for_user(file, _WHAT), open_regular(file, _WHAT) as stream:
         length = int.from_bytes(stream.read(_ALIGNMENT), "little")
@@ -59,7 +60,9 @@ def read_safetensors(file: str) -> dict[str, Array]:
         content = stream.read()
     try:
         facts = value_from_json(header)
-        return {name: _read(content, facts[name]) for name in facts if name != "__metadata__"}
+        return ArraysOnRequest(
+            {name: _maker(content, facts[name]) for name in facts if name != "__metadata__"}
+        )
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableFileError(
             f"this is not {_WHAT}, or it is damaged",
@@ -69,8 +72,8 @@ def read_safetensors(file: str) -> dict[str, Array]:
         ) from error
 
 
-def _read(content: bytes, fact: Mapping[str, Any]) -> Array:
-    """One array; bfloat16 is the upper half of a float32."""
+def _maker(content: bytes, fact: Mapping[str, Any]) -> Callable[[], Array]:
+    """Makes one array; bfloat16 is the upper half of a float32."""
     (begin, end), shape, kind = fact["data_offsets"], fact["shape"], fact["dtype"]
     dtype = np.dtype("<u2" if kind == "BF16" else _READ[kind])
     if not (0 <= begin <= end <= len(content)) or min(shape, default=0) < 0:
@@ -78,4 +81,4 @@ def _read(content: bytes, fact: Mapping[str, Any]) -> Array:
     if prod(shape) * dtype.itemsize != end - begin:
         raise ValueError(f"{end - begin} bytes are no array of the shape {shape} of {kind}")
     array = np.frombuffer(content, dtype, prod(shape), begin).reshape(shape)
-    return (array.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else array
+    return lambda: (array.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,8 @@ _CELLS: Mapping[str, Callable[[object], bool]] = {
     "layer": lambda value: value is None or isinstance(value, str),
     "holds": lambda value: isinstance(value, bool),
     **dict.fromkeys(
-        ("max_abs", "max_rel", "rms", "cosine"), lambda value: value is None or isinstance(value, float)
+        ("max_abs", "max_rel", "rms", "cosine"),
+        lambda value: value is None or (isinstance(value, float) and math.isfinite(value)),
     ),
 }
 """What a page shows of each comparison; numbers that are not finite are null in JSON."""
@@ -154,7 +156,7 @@ def _page(
 
 
 def read_verification(path: str) -> Mapping[str, Any]:
-    """What ``verify`` has printed as JSON."""
+    """What a page shows of the JSON that ``verify`` has printed."""
     try:
         facts = value_from_json(read_text(path, "the output of verify as JSON", _GIVE_VERIFICATION))
     except ValueError as error:
@@ -163,7 +165,8 @@ def read_verification(path: str) -> Mapping[str, Any]:
         ) from error
     if not _is_verification(facts):
         raise UnreadableFileError("does not contain a verification", where=path, fix=_GIVE_VERIFICATION)
-    return facts  # type: ignore[no-any-return]  # a mapping, as was checked
+    rows = [{name: row.get(name) for name in _CELLS} for row in facts["comparisons"]]
+    return {"holds": facts["holds"], "comparisons": rows}
 
 
 def _is_verification(facts: object) -> bool:

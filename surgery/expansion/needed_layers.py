@@ -203,7 +203,7 @@ def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple
     sources = [Source(net, model.file, partial(sha256_of, model.file))]
     if weights.file is not None:
         sources.append(Source(stored, weights.file, lambda: weights.sha256))
-    files_of_options = {"rules": options.rules, "settings": options.settings}
+    files_of_options: dict[str, object] = {"rules": options.rules, "settings": options.settings}
     if options.is_quantized:
         files_of_options |= {"scales": options.scales, "calibration_cache": options.calibration_cache}
     replacing = dict.fromkeys(place.rpartition(":")[0] for place in (options.replace or {}).values())

@@ -151,7 +151,7 @@ def to_caffe2(one: DirectionWeights) -> dict[str, Array]:
 
 def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[DirectionWeights]:
     """The directions in the parameters of ``torch.nn.LSTM``, ``GRU`` or ``RNN``, by their names there."""
-    names = list(_pytorch_suffixes(state))
+    names = pytorch_suffixes(state)
     if not names:
         longer = sorted(name for name in state if name.endswith("weight_ih_l0"))
         hint = f"; remove the prefix of {longer[0]} and of the other names" if longer else ""
@@ -159,23 +159,25 @@ def from_pytorch(state: Mapping[str, Any], cell: str = "LSTM") -> list[Direction
     return [_pytorch_direction(state, suffix, cell) for suffix in names]
 
 
-def _pytorch_suffixes(state: Mapping[str, Any]) -> Iterator[str]:
-    level = 0
+def pytorch_suffixes(state: Mapping[str, Any]) -> list[str]:
+    """The layers and directions in such parameters: ``l0``, ``l0_reverse``, ``l1``, and so on."""
+    names, level = list[str](), 0
     while f"weight_ih_l{level}" in state:
-        yield f"l{level}"
-        if f"weight_ih_l{level}_reverse" in state:
-            yield f"l{level}_reverse"
+        ways = (f"l{level}", f"l{level}_reverse")
+        names += [name for name in ways if f"weight_ih_{name}" in state]
         level += 1
+    return names
 
 
 def _pytorch_direction(state: Mapping[str, Any], suffix: str, cell: str) -> DirectionWeights:
     if f"weight_hh_{suffix}" not in state:
         raise ValueError(f"there is weight_ih_{suffix} but no weight_hh_{suffix} among the parameters")
     x, h = np.asarray(state[f"weight_ih_{suffix}"]), np.asarray(state[f"weight_hh_{suffix}"])
-    zeros = np.zeros(len(x), x.dtype)
+    zeros = np.zeros(x.shape[:1], x.dtype)
     x_bias, h_bias = (np.asarray(state.get(f"bias_{kind}_{suffix}", zeros)) for kind in ("ih", "hh"))
     projection = state.get(f"weight_hr_{suffix}")
     one = DirectionWeights(cell, x, h, x_bias, h_bias, None if projection is None else np.asarray(projection))
+    _refuse_odd_shapes(one)
     return in_order(one, "pytorch", "caffe")
 
 
@@ -184,6 +186,7 @@ def to_pytorch(stack: Sequence[DirectionWeights], directions: int = 1) -> dict[s
     state: dict[str, Array] = {}
     for place, one in enumerate(stack):
         _refuse_peephole(one, "PyTorch")
+        _refuse_odd_shapes(one)
         suffix = f"l{place // directions}{'_reverse' if place % directions else ''}"
         moved = in_order(one, "caffe", "pytorch")
         state[f"weight_ih_{suffix}"], state[f"weight_hh_{suffix}"] = moved.x, moved.h
@@ -196,6 +199,17 @@ def to_pytorch(stack: Sequence[DirectionWeights], directions: int = 1) -> dict[s
 def _refuse_peephole(one: DirectionWeights, framework: str) -> None:
     if one.peephole is not None:
         raise ValueError(f"{framework} has no peepholes")
+
+
+def _refuse_odd_shapes(one: DirectionWeights) -> None:
+    """Raise ``ValueError`` unless there are two matrices, and biases with a number for each of their rows."""
+    rows = {array.shape[:1] for array in (one.x, one.h, one.x_bias, one.h_bias)}
+    if (one.x.ndim, one.h.ndim, one.x_bias.ndim, one.h_bias.ndim) != (2, 2, 1, 1) or len(rows) > 1:
+        shapes = [str(array.shape) for array in (one.x, one.h, one.x_bias, one.h_bias)]
+        raise ValueError(
+            f"the matrices of x and h and their biases have the shapes {', '.join(shapes)}, expected as many rows"
+            " in two matrices and two biases"
+        )
 
 
 # cuDNN: one vector: the matrices of all directions of all layers, then the biases of all.

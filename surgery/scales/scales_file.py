@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,7 +168,7 @@ class _ScalesReader:
     def number(self, name: str, key: str, value: Any) -> float:
         """A number of a blob that is finite and not negative."""
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or value < 0:
+        if not is_number or not 0 <= value <= sys.float_info.max:
             raise self.error(
                 f'"{name}": {key} is {json.dumps(value)}, expected a number of 0 or more',
                 "calibrate again, or correct the number",

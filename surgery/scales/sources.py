@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
+from prototrt.surgery.options import HasScales
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
 from prototrt.surgery.scales.tables import Named, TableScale, read_table
 from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
@@ -32,17 +34,26 @@ class ScalesForNames:
 
 
 def scales_of_options(
-    model: Model, scales: str | None, cache: str | None, values: Iterable[str]
+    model: Model, scales: str | HasScales | None, cache: str | None, values: Iterable[str]
 ) -> ScalesForNames:
     """The scales of a net whose values have these names.
 
-    ``scales`` is a file that calibration wrote; ``cache`` is a calibration cache, or a table, of another program.
-    One of them is given. Raises ``ConversionError`` for a file that is not for this net.
+    ``scales`` is a file that calibration wrote, or what it returned; ``cache`` is a calibration cache, or a table, of
+    another program. One of them is given. Raises ``ConversionError`` for a file that is not for this net.
     """
     if cache is not None:
         return _of_table(model, cache, values)
     assert scales is not None
-    return _of_file(model, scales, read_scales(scales), values)
+    file = os.fspath(scales) if isinstance(scales, str | os.PathLike) else "the calibration"
+    return _of_file(model, file, scales_in(scales), values)
+
+
+def scales_in(source: str | HasScales) -> Scales:
+    """Those of a file, or of what calibration returned."""
+    if isinstance(source, str | os.PathLike):
+        return read_scales(os.fspath(source))
+    scales: Scales = source.scales
+    return scales
 
 
 def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> ScalesForNames:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +158,65 @@ BAD_MERGES = {
 }
 
 
+CONTRADICTION = (
+    '{b}: "z": the histogram is damaged\n'
+    "  because the counts, the width of a bin and the largest magnitude contradict each other\n"
+    "  fix: calibrate again"
+)
+ODD_COUNTS = {
+    "none": (127.0, 0.0625, ()),
+    "too few": (127.0, 0.0625, (1, 2)),
+    "too many": (127.0, 0.0625, (0,) * 9000 + (3,)),
+    "none in the last bin": (127.0, 0.0625, (3,) + (0,) * 2032),
+    "more than there can be": (127.0, 0.0625, (0,) * 2032 + (10**30,)),
+    "bins that end too early": (127.0, 2.0**-1000, (3,)),
+    "no largest magnitude": (0.0, 0.0625, (0, 3)),
+}
+BAD_MERGES |= {
+    f"counts: {name}": (
+        replace(FILE, records={"z": ValueScale(1.0, largest, 0.0, Counts(width, counts))}),
+        CONTRADICTION,
+    )
+    for name, (largest, width, counts) in ODD_COUNTS.items()
+}
+
+
+def test_bins_of_any_width_are_merged(tmp_path: Path) -> None:
+    wide = replace(RECORD, histogram=Counts(2.0**100, (3,)))
+    files = [write(tmp_path, "a", FILE), write(tmp_path, "b", replace(FILE, records={"z": wide}))]
+    for order in (files, files[::-1]):
+        assert merged(order, "max").scales.records["z"].histogram == Counts(2.0**100, (6,))
+
+
 @pytest.mark.parametrize("case", BAD_MERGES)
 def test_files_that_cannot_be_merged(case: str, tmp_path: Path) -> None:
     other, expected = BAD_MERGES[case]
     files = [write(tmp_path, "a", FILE), write(tmp_path, "b", other)]
     expected = expected.replace("{a}", files[0]).replace("{b}", files[1])
     assert failure(lambda: merged(files)) == expected
+
+
+def test_scales_need_no_file(tmp_path: Path) -> None:
+    found = on(tmp_path, [1, 2, 3], [-5, 0, 0], method="max")
+    found.save(tmp_path / "scales.json")
+    net = model(tmp_path)
+    graphs = [
+        prototrt.rewrite(net, precision="int8", quantize_all=True, scales=scales)
+        for scales in (found, str(tmp_path / "scales.json"))
+    ]
+    assert graphs[0].text() == graphs[1].text()
+    page = prototrt.draw(net, tmp_path / "net.html", options=RewriteOptions(precision="int8", scales=found))
+    assert (tmp_path / "net.html").exists(), page
+
+
+def test_scales_of_another_net_need_no_file_either(tmp_path: Path) -> None:
+    found = on(tmp_path, [1, 2, 3], method="max")
+    net = loaded(tmp_path, NET.replace('"z"', '"other"'), ONES)
+    assert failure(lambda: prototrt.rewrite(net, precision="int8", scales=found)) == (
+        "the calibration: has no scale for this net\n"
+        "  because it names z, but the blobs are x, other, y\n"
+        "  fix: calibrate it"
+    )
 
 
 def test_a_stated_method_settles_a_difference(tmp_path: Path) -> None:
@@ -237,6 +291,21 @@ def test_a_table_of_ncnn_has_the_weights_of_layers(
     assert second == "op 2"
     (tmp_path / "net.table").write_text(text)
     assert [entry.scale for entry in read_table(str(tmp_path / "net.table"))] == [0.5]
+
+
+def test_a_table_for_ncnn_of_one_axis_and_of_weights_of_another_net(tmp_path: Path) -> None:
+    net = inputs_of({"x": (1, 2, 9)}) + op(
+        "Convolution", "convolution_param { num_output: 3 kernel_size: 2 axis: 1 }"
+    )
+    kernel = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+    text = table_text(loaded(tmp_path, net, stored("op", [kernel, kernel[:, 0, 0]])), {"x": 0.5}, "net.table")
+    assert text.splitlines()[0] == "op_param_0 " + " ".join(f"{127 / most:.9g}" for most in (3, 7, 11))
+    for shape in ((), (7,), (0, 2)):
+        odd = loaded(tmp_path, net, stored("op", [np.zeros(shape)]))
+        assert failure(partial(table_text, odd, {"x": 0.5}, "net.table")) == (
+            f'net.prototxt:2: layer "op" (Convolution): the blob has the shape {shape}, which 3 channels or groups do'
+            " not share\n  fix: give the weights that were saved with this net"
+        )
 
 
 def test_scales_of_nothing_that_a_table_names(tmp_path: Path) -> None:

@@ -190,6 +190,16 @@ def test_features_are_for_a_program(tmp_path: Path) -> None:
     assert (keys["network-type"], keys["output-tensor-meta"]) == ("100", "1")
 
 
+def test_a_net_of_caffe2(tmp_path: Path) -> None:
+    """Its operators have no transform_param."""
+    folder = GOLDENS / "caffe2" / "ff_resblock"
+    model = prototrt.load(folder / "predict_net.pb", folder / "init_net.pb")
+    shapes = {name: array.shape for name, array in np.load(folder / "inputs.npz").items()}
+    written = prototrt.deepstream(model, tmp_path / "out", rewriting=RewriteOptions(shapes=shapes))
+    assert config_in(tmp_path / "out")["property"]["net-scale-factor"] == "1"
+    assert written.notes == ["nothing states a mean or a scale: pixels of 0 to 255 are fed as they are"]
+
+
 def test_a_training_net_knows_its_pixels(tmp_path: Path) -> None:
     text = CLASSES.replace(
         IMAGE,

@@ -48,6 +48,8 @@ NO_VERIFICATION = "does not contain a verification\n  fix: give the JSON of `pro
             "cannot be read as JSON: a number in it has too many digits\n"
             "  fix: give the JSON of `prototrt verify`",
         ),
+        (ROW % ("1e999", "true"), NO_VERIFICATION),
+        (ROW % ("NaN", "true"), NO_VERIFICATION),
         ('{"holds": true, "comparisons": [1, 2]}', NO_VERIFICATION),
         ('{"holds": true, "comparisons": [{"way": "onnx", "max_abs": "large"}]}', NO_VERIFICATION),
         (
@@ -61,6 +63,16 @@ def test_checks_that_are_none(tmp_path: Path, text: str, message: str) -> None:
     checks.write_text(text)
     result = dot(DEPLOY, "-o", str(tmp_path / "net.html"), "--verification", str(checks))
     assert (result.exit_code, result.stderr) == (3, f"error: {checks}: {message}\n")
+
+
+def test_only_what_a_page_shows_is_read(tmp_path: Path) -> None:
+    """The rest may be nested as deeply as JSON is read, and names may hold halves of characters."""
+    checks = tmp_path / "checks.json"
+    deep = '"more": ' + "[" * 900 + "]" * 900
+    text = (ROW % ("0.1", "true")).replace('"blob": "x"', '"blob": "\\ud800"')
+    checks.write_text(text.replace("{", f"{{{deep}, ", 1))
+    result = dot(DEPLOY, "-o", str(tmp_path / "net.html"), "--verification", str(checks))
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_checks_that_are_not_there(tmp_path: Path) -> None:

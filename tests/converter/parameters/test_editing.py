@@ -22,6 +22,7 @@ from prototrt.tests.command_line import run
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, case_called, fork_cases
 from prototrt.tests.npz import write_npz
+from prototrt.tests.small_nets import failure
 
 CASES = [
     case
@@ -342,6 +343,33 @@ def test_refusals_of_state_dicts(folder: Path) -> None:
         prototrt.get_weights(written("GRU", "", (9, 4), (9,), (9, 3)), naming="pytorch")
     with pytest.raises(ConversionError, match=r"the layer has W_xc_static\n"):
         prototrt.get_weights(case_called("lstm_static").load(), naming="pytorch")
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((), (12,), (12, 3)), ((12, 4), (), (12, 3)), ((12, 4), (12,), (3, 3)), ((12, 4), (12, 1), (12, 3))],
+)
+def test_blobs_of_odd_shapes_have_no_names_of_pytorch(
+    shapes: tuple[tuple[int, ...], ...], folder: Path
+) -> None:
+    model = written("LSTM", "", *shapes)
+    assert prototrt.list_weights(model).parameters
+    x, bias, h = shapes
+    assert failure(lambda: prototrt.get_weights(model, naming="pytorch")) == (
+        'net.prototxt:4: layer "rnn" (LSTM): the matrices of x and h and their biases have the shapes'
+        f" {x}, {h}, {bias}, {bias}, expected as many rows in two matrices and two biases\n"
+        "  fix: give the weights that were saved with this net"
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (12, 1), (12, 2, 2), (1000000, 1)])
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0"])
+def test_states_of_odd_shapes_are_not_set(name: str, shape: tuple[int, ...], folder: Path) -> None:
+    sizes = {"weight_ih_l0": (12, 4), "weight_hh_l0": (12, 3), "bias_ih_l0": (12,), "bias_hh_l0": (12,)}
+    state = {each: np.zeros(size, np.float32) for each, size in (sizes | {name: shape}).items()}
+    message = failure(lambda: prototrt.set_weights(written(*LSTM), state, "out.caffemodel"))
+    assert str(shape) in message
+    assert not Path("out.caffemodel").exists()
 
 
 def test_refusals_of_files(folder: Path) -> None:

@@ -20,6 +20,7 @@ from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.converter.parameters.state_dict import read_state_dict, write_state_dict
 from prototrt.converter.torch.safetensors import read_safetensors
 from prototrt.tests.golden_cases import GOLDENS
+from prototrt.tests.memory import address_space, little_memory
 
 FOLDER = GOLDENS / "cudnn" / "lstm_1l"
 CHECKPOINT = (FOLDER / "checkpoint.pt").read_bytes()
@@ -103,9 +104,56 @@ class Hostile:
 TENSOR = Storages("FloatStorage")
 
 
+IDENTITY = b"X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000"
+"""Of a storage: the word for it, its kind, its key."""
+
+
+def with_identity(identity: bytes) -> bytes:
+    """A state dict whose only tensor has this persistent id."""
+    content = TENSOR.pickled(b"a", (1,), (1,))
+    start, end = content.index(b"(X\x07\x00\x00\x00storage"), content.index(b"Q")
+    return content[:start] + identity + content[end:]
+
+
+TUPLE_OF_ALL = b"(" + IDENTITY + b"t"
+KIND, KEY = b"ctorch\nFloatStorage\n", b"X\x01\x00\x00\x000"
+ODD_PICKLES = [
+    *(
+        with_identity(identity)
+        for identity in (
+            b"N",  # None
+            b"X\x01\x00\x00\x00s",
+            b")",  # a tuple of nothing
+            b"}",
+            b"]",
+            TUPLE_OF_ALL.replace(KIND, b"X\x0c\x00\x00\x00FloatStorage"),
+            TUPLE_OF_ALL.replace(KIND, KIND + b")R"),
+            TUPLE_OF_ALL.replace(KEY, b"K\x00"),
+            TUPLE_OF_ALL.replace(KEY, b"X\x01\x00\x00\x009"),
+            KIND + b"}b",  # attributes of a class
+        )
+    ),
+    b"\x80\x02}r\xff\xff\xff\x7f.",  # a value with the number 2**31 - 1
+    b"\x80\x02K\x01}b.",  # attributes of a number
+    b"\x80\x02K\x01K\x01K\x01s.",  # an item of a number
+    b"\x80\x02K\x01(K\x01e.",
+    b"\x80\x02K\x01)R.",  # a call of a number
+    b"\x80\x02K\x01)\x81.",
+    b"\x80\x02h\x05.",
+    b"\x80\x02s.",
+    b"\x80\x04K\x01K\x02\x93.",  # a global with numbers for names
+    b"\x80\x02}X\x01\x00\x00\x00actorch._utils\n_rebuild_tensor_v2\n)Rs.",
+    b"\x80\x02}X\x01\x00\x00\x00actorch._utils\n_rebuild_parameter\n)Rs.",
+    b"\x80\x02}q\x00X\x05\x00\x00\x00modelh\x00s.",  # a dictionary that holds itself
+]
+DEEP = b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\x01s."
+"""A key of a million tuples in each other: its hash would end the process."""
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: archive(DEEP), "the file holds no tensors by name"),
         (lambda: archive(pickle.dumps(Hostile())), "the file holds no tensors by name"),
         (lambda: archive(pickle.dumps({"a": Hostile()}, 2)), "the file holds no tensors by name"),
         (lambda: archive(pickle.dumps([1, 2])), "the file holds no tensors by name"),
@@ -115,6 +163,7 @@ TENSOR = Storages("FloatStorage")
         ),
         (lambda: archive(pickle.dumps({1}, 4)), "operation EMPTY_SET, which no state dict needs"),
         (lambda: archive(b"\x80\x02}"), "the PyTorch file is damaged"),
+        *((lambda odd=odd: archive(odd), "the PyTorch file is damaged") for odd in ODD_PICKLES),
         (lambda: archive(TENSOR.pickled(b"a", (5,), (1,))), "has the shape (5,), but its storage 4 numbers"),
         (lambda: archive(TENSOR.pickled(b"a", (2,), (4,))), "has the shape (2,), but its storage 4 numbers"),
         (lambda: archive(TENSOR.pickled(b"a", (1 << 40,), (0,))), "but its storage 4 numbers"),
@@ -159,6 +208,36 @@ def test_damage_is_never_another_error(
 def safetensors(header: object, data: bytes = bytes(16)) -> str:
     text = json.dumps(header).encode()
     return _written(len(text).to_bytes(8, "little") + text + data, "a.safetensors")
+
+
+MANY = 2_000
+COUNT = 1 << 20
+
+
+def test_many_names_for_one_storage_take_little_memory(folder: Path) -> None:
+    """Each is as large as the file; together they would take gigabytes."""
+    stream = io.BytesIO()
+    write_state_dict(stream, {f"{name:04}": np.zeros(1, np.float32) for name in range(MANY)})
+    content = zipfile.ZipFile(stream).read("archive/data.pkl").replace(b"FloatStorage", b"BFloat16Storage")
+    one, all_of_it = (b"(\x8a\x08" + size.to_bytes(8, "little") + b"t(\x8a\x08" for size in (1, COUNT))
+    content = content.replace(one, all_of_it)
+    for name in range(MANY):
+        key = str(name).encode()
+        content = content.replace(b"X" + len(key).to_bytes(4, "little") + key + b"X", KEY + b"X")
+    file = archive(content, bytes(2 * COUNT))
+    with address_space(1 << 30), little_memory():
+        state = read_state_dict(file)
+        assert len(state) == MANY
+        assert state["0007"].shape == (COUNT,)
+
+
+def test_tensors_that_overlap_take_little_memory(folder: Path) -> None:
+    fact = {"dtype": "BF16", "shape": [COUNT], "data_offsets": [0, 2 * COUNT]}
+    file = safetensors({str(name): fact for name in range(MANY)}, bytes(2 * COUNT))
+    with address_space(1 << 30), little_memory():
+        arrays = read_safetensors(file)
+        assert len(arrays) == MANY
+        assert arrays["7"].shape == (COUNT,)
 
 
 def test_bfloat16_of_safetensors(folder: Path) -> None:

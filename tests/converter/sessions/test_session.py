@@ -51,6 +51,28 @@ def test_state_is_carried_from_call_to_call(graph_of: GraphMaker, on: Way) -> No
 
 
 @pytest.mark.parametrize("on", WAYS)
+def test_a_closed_session_says_so(graph_of: GraphMaker, on: Way) -> None:
+    session = prototrt.Session(graph_of(2), on=on)
+    feeds = {"x": X[:2], "cont": GOES_ON[:2]}
+    prepared, state = session.prepare(feeds), session.get_state()
+    session.close()
+    session.close()
+    uses: list[Callable[[], object]] = [
+        lambda: session.run(feeds),
+        lambda: session.run_steps({name: array[None] for name, array in feeds.items()}, 1),
+        lambda: session.prepare(feeds),
+        prepared.run,
+        session.reset,
+        session.get_state,
+        lambda: session.set_state(state),
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="the session is closed"):
+            use()
+    assert "inputs x 2x2x3" in repr(session)
+
+
+@pytest.mark.parametrize("on", WAYS)
 def test_reset_forgets_it(graph_of: GraphMaker, on: Way) -> None:
     session = prototrt.Session(graph_of(2), on=on)
     first = run(session, 0, 2)
