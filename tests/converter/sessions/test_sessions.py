@@ -29,13 +29,10 @@ GRAPH = dynamic_graph()
 WAYS: tuple[Way, ...] = ("engine", "reference", "onnx")
 
 
-@cache
-def session_on(on: Way) -> prototrt.Session:
-    return prototrt.Session(GRAPH, on)
-
-
 def pool_of(on: Way, streams: int = 9, **options: Any) -> prototrt.Sessions:
-    return prototrt.Sessions(fake_engine(GRAPH) if on == "engine" else session_on(on), streams, **options)
+    return prototrt.Sessions(
+        fake_engine(GRAPH) if on == "engine" else prototrt.Session(GRAPH, on), streams, **options
+    )
 
 
 def inputs(seed: int, length: int = 2) -> dict[str, Array]:
