@@ -93,7 +93,7 @@ oracle: $(VENV)/installed-dev
 	CAFFE_PYTHON='$(CAFFE_PYTHON)' $(BIN)/python -m pytest tests/oracle --hypothesis-profile thorough
 
 # Crashes are kept in build/fuzz. atheris has wheels for a few versions of Python only.
-TARGETS := text wire hdf5 npz caffe2 models manifest entry built
+TARGETS := text wire hdf5 npz caffe2 models manifest entry built state safetensors scales table checks
 
 fuzz: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --editable '.[fuzz]'

@@ -112,7 +112,7 @@ def _by_entropy(histogram: Histogram, method: Method) -> float:
     caffe-int8-convert-tools ``caffe-int8-convert-tool-dev-weight.py``, ``threshold_distribution``.
     """
     counts = histogram.used.astype(np.float64)
-    if not counts[1:].any():  # all numbers are in the first bin
+    if not counts[1:].any() or len(counts) <= LEVELS:  # all are in the first bin, or each bin has a level
         return histogram.largest
     counts[0] = counts[1]
     return (

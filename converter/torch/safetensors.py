@@ -76,7 +76,8 @@ def _maker(content: bytes, fact: Mapping[str, Any]) -> Callable[[], Array]:
     """Makes one array; bfloat16 is the upper half of a float32."""
     (begin, end), shape, kind = fact["data_offsets"], fact["shape"], fact["dtype"]
     dtype = np.dtype("<u2" if kind == "BF16" else _READ[kind])
-    if not (0 <= begin <= end <= len(content)) or min(shape, default=0) < 0:
+    are_numbers = all(type(size) is int for size in (begin, end, *shape))
+    if not (0 <= begin <= end <= len(content)) or min(shape, default=0) < 0 or not are_numbers:
         raise ValueError(f"an array lies at {begin} to {end} of {len(content)} bytes, with the shape {shape}")
     if prod(shape) * dtype.itemsize != end - begin:
         raise ValueError(f"{end - begin} bytes are no array of the shape {shape} of {kind}")

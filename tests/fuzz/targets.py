@@ -38,7 +38,9 @@ from prototrt.converter.verification.tolerances import TOLERANCES
 from prototrt.converter.verification.verify import verify
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Graph, bodies, element_count
+from prototrt.tests.fuzz import small_files
 from prototrt.tests.fuzz.nets import joined, mutated_caffe, mutated_caffe2, parted
+from prototrt.tests.fuzz.structures import mutated_json, mutated_lines, mutated_pickle
 
 CORPUS = Path(__file__).with_name("corpus")
 GOLDENS = Path(__file__).parents[1] / "goldens"
@@ -262,6 +264,11 @@ TARGETS: Mapping[str, Target] = {
         Target(manifest),
         Target(entry),
         Target(built, goldens("caffe/*/model.prototxt", "forks/*/model.prototxt"), mutated_caffe),
+        Target(small_files.state, small_files.states, mutated_pickle),
+        Target(small_files.safetensors, small_files.headers, mutated_json),
+        Target(small_files.scales, small_files.files_of_scales, mutated_json),
+        Target(small_files.table, small_files.tables, mutated_lines),
+        Target(small_files.checks, small_files.verifications, mutated_json),
     )
 }
 

@@ -162,3 +162,11 @@ NO_SHARE = 'expected a number above 0 and at most 100\n  fix: use method="percen
 )
 def test_what_is_no_method(text: str, message: str) -> None:
     assert failure(lambda: Method.of(text), OptionsError) == message
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_numbers_close_to_zero_are_in_few_bins(method: str) -> None:
+    """Fewer than int8 has levels: no bin is narrower than a float32 can say."""
+    histogram = histogram_of(np.arange(4) * 1e-36)
+    assert 1 < len(histogram.used) < LEVELS
+    assert 0 < Method.of(method).range_of(histogram) <= histogram.largest

@@ -255,6 +255,12 @@ def test_bfloat16_of_safetensors(folder: Path) -> None:
             "8 bytes are no array of the shape [3] of F32",
         ),
         ({"dtype": "F32", "shape": [-1, -2], "data_offsets": [0, 8]}, "with the shape [-1, -2]"),
+        (
+            {"dtype": "F32", "shape": [1e300, 1e300], "data_offsets": [0, 8]},
+            "with the shape [1e+300, 1e+300]",
+        ),
+        ({"dtype": "F32", "shape": [2.0], "data_offsets": [0, 8]}, "with the shape [2.0]"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0.0, 8]}, "an array lies at 0.0 to 8 of 16 bytes"),
         ({"dtype": "F4", "shape": [1], "data_offsets": [0, 4]}, "KeyError: 'F4'"),
         ({"dtype": "F32", "shape": "x", "data_offsets": [0, 4]}, "TypeError: "),
         (["F32"], "TypeError: "),
