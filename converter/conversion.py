@@ -164,6 +164,11 @@ class Product:
         """The kind of machine that the conversion is for, if that is known."""
         return None if self.converting.target is None else TARGETS[self.converting.target]
 
+    def rewriting(self, options: RewriteOptions) -> RewriteOptions:
+        """The options of ``rewrite``, as the target needs them."""
+        nms = None if self.target is None else self.target.nms
+        return replace(options, nms=nms or options.nms, for_operators=self.exporting.onnx_lstm)
+
     def write(
         self, graph: Graph, progress: Progress | None = None, truth: Graph | None = None
     ) -> dict[str, Any]:
@@ -328,7 +333,7 @@ def convert_files(
     """
     began = time.perf_counter()
     product = Product.of(options)
-    rewriting = replace(options.part(RewriteOptions), for_operators=options.onnx_lstm)
+    rewriting = product.rewriting(options.part(RewriteOptions))
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
     graph = listener(prototrt.rewrite(model, options=rewriting))

@@ -53,8 +53,8 @@ def refusal_of(entry: Entry) -> str | None:
 
 def _rewritten(entry: Entry) -> tuple[Product, RewriteOptions, Model, Graph]:
     """What is asked for, and the graph that it is made of. Raises ``ConversionError``."""
-    rewriting = options_of(RewriteOptions, entry.options)
     product = product_of(entry.target, entry.options)
+    rewriting = product.rewriting(options_of(RewriteOptions, entry.options))
     loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
     model = load_with_weights(entry.prototxt, loading, rewriting)
     return product, rewriting, model, prototrt.rewrite(model, options=rewriting).in_words_of(list_words)

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import Release
 from prototrt.converter.options import BackendName, TargetName
 from prototrt.converter.readers.names import ReaderName
-from prototrt.surgery.options import Precision
+from prototrt.surgery.options import NmsForm, Precision
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph, Value
@@ -25,7 +25,7 @@ class Target:
     an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``. ``batches``: it
     joins requests to batches, and so needs the batch first. ``readers`` are the programs that must read the model: see
     ``converter/readers/``. ``release`` is that of its TensorRT. ``first_look`` is Python that opens a model,
-    and ``remark`` what a user of the program should know.
+    ``nms`` the only form of suppression that its program computes, ``remark`` what a user of the program should know.
     """
 
     name: TargetName
@@ -38,6 +38,7 @@ class Target:
     batches: bool = False
     readers: tuple[ReaderName, ...] = ()
     release: Release = (10, 0)
+    nms: NmsForm | None = None
     remark: str = ""
     first_look: str = (
         "import onnxruntime; print([each.name for each in onnxruntime.InferenceSession({}).get_inputs()])"
@@ -182,6 +183,7 @@ TARGETS: Mapping[TargetName, Target] = {
             precisions=("fp32",),
             because="OpenCV reads float32, and converts it by itself where a target of cv::dnn asks for that",
             readers=("opencv",),
+            nms="native",
             first_look="import cv2; print(cv2.dnn.readNet({}).getUnconnectedOutLayersNames())",
         ),
         Target(

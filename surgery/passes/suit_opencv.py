@@ -105,8 +105,8 @@ def _suppression(build: Builder, op: NonMaxSuppression, boxes: Value, chosen: Va
     """Large boxes: OpenCV takes an area below 2^-23 for none."""
     large = build.add(MULTIPLY, boxes, build.scalar(LARGE, 3))
     sides = build.add(SUBTRACT, build.add(Slice(2, 2, 2), large), build.add(Slice(2, 0, 2), large))
-    area = build.add(MULTIPLY, build.add(Slice(2, 0, 1), sides), build.add(Slice(2, 1, 1), sides))
-    has_area = build.add(GREATER, build.reshape(area, chosen.shape), build.scalar(0, 2))
+    shorter = build.add(MINIMUM, build.add(Slice(2, 0, 1), sides), build.add(Slice(2, 1, 1), sides))
+    has_area = build.add(GREATER, build.reshape(shorter, chosen.shape), build.scalar(0, 2))
     kept = build.add(op, large, build.add(AND, chosen, has_area))
     return build.add(Select(), has_area, kept, chosen)
 

@@ -127,10 +127,27 @@ def test_a_program_that_is_not_installed_is_told(
     )
 
 
-def _verified(program: ReaderName, folder: Path) -> Mapping[str, Any]:
-    case = case_called("net_lenet").folder
-    options: dict[str, Any] = {"target": program, "verify": True}
-    made = prototrt.convert(case / "model.prototxt", case / "model.caffemodel", folder / "n.onnx", **options)
+@pytest.mark.parametrize("name", ["net_ssd", "net_refinedet", "det_polygons", "det_prior_input"])
+def test_opencv_runs_a_detector_whole(name: str, tmp_path: Path) -> None:
+    """Suppression is native for this target. The conversion is computed in OpenCV and compared."""
+    pytest.importorskip("cv2")
+    checks = _verified("opencv", tmp_path, name)
+    assert (checks["comparisons"][0]["way"], checks["holds"]) == ("opencv", True)
+
+
+@pytest.mark.parametrize("name", ["net_yolov3", "net_faster_rcnn"])
+def test_opencv_refuses_what_native_suppression_decides_otherwise(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedLayerError, match=r"needs Loop, which OpenCV 5\.0 does not take"):
+        _verified("opencv", tmp_path, name)
+
+
+def _verified(program: ReaderName, folder: Path, name: str = "net_lenet") -> Mapping[str, Any]:
+    case = case_called(name)
+    shapes = {key: array.shape for key, array in case.arrays("inputs")[0].items()}
+    options: dict[str, Any] = {"target": program, "verify": True, "shapes": shapes}
+    files = case.folder / "model.prototxt", case.folder / "model.caffemodel"
+    weights = files[1] if files[1].exists() else None
+    made = prototrt.convert(files[0], weights, folder / "n.onnx", **options)
     checks: Mapping[str, Any] = made.manifest["verification"]
     return checks
 
