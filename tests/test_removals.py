@@ -21,43 +21,26 @@ ONLY_FILES_HAVE = {
     "rmtree",
     "unlink",
     "ftruncate",
-    "mkdtemp",
-    "mkstemp",
-}
-ONLY_FILES_HAVE |= {
-    "TemporaryDirectory",
-    "NamedTemporaryFile",
     "write_text",
     "write_bytes",
-    "copyfile",
-    "copy2",
 }
-ONLY_FILES_HAVE |= {
-    "copytree",
-    "symlink",
-    "symlink_to",
-    "link",
-    "hardlink_to",
-    "touch",
-    "savez",
-    "savez_compressed",
-}
+ONLY_FILES_HAVE |= {"copyfile", "copy2", "copytree", "symlink", "symlink_to", "link", "hardlink_to", "touch"}
+ONLY_FILES_HAVE |= {"savez", "savez_compressed"}
+TEMPORARY = {"TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"}
+"""Calls that count where they name a folder: elsewhere, this process has made what they remove."""
 OTHERS_HAVE = frozenset(("copy", "move", "remove", "replace"))
 """Calls that count where they are those of ``os`` and ``shutil``."""
 ALLOWED = {
     "converter/batch/cache_folder.py": {"rename", "rmdir", "unlink", "touch"},
     "converter/batch/kept.py": {"write_bytes"},  # in the folder of a new conversion
-    "converter/companions/pinning.py": {"TemporaryDirectory", "open for writing"},
+    "converter/companions/pinning.py": {"open for writing"},
     "converter/deepstream/folder.py": {"write_bytes"},  # in the stage of a new folder
-    "converter/onnx/evaluator.py": {"TemporaryDirectory"},
-    "converter/page/graphviz_js.py": {"TemporaryDirectory", "replace", "open for writing"},
+    "converter/page/graphviz_js.py": {"replace", "open for writing"},
     "converter/parameters/files.py": {"open for writing"},  # in an archive
     "converter/parameters/state_dict.py": {"open for writing"},  # in an archive
     "converter/selftest/goldens.py": {"write_bytes"},  # in the folder of the selftest
-    "converter/selftest/nets.py": {"TemporaryDirectory", "write_text"},
-    "converter/selftest/selftest.py": {"TemporaryDirectory"},
+    "converter/selftest/nets.py": {"write_text"},
     "converter/signatures/feeds.py": {"open for writing"},  # in an archive
-    "converter/torch/evaluator.py": {"TemporaryDirectory"},
     "converter/triton/repository.py": {
         "copyfile",
         "write_bytes",
@@ -104,7 +87,8 @@ def calls(source: str) -> Iterator[str]:
                 name == "replace" and len(node.args) == 1 and not node.keywords
             )  # texts have two arguments
             of_files = name in OTHERS_HAVE and owner in ("os", "shutil")
-            if name in ONLY_FILES_HAVE or of_files or is_replaced:
+            is_placed = name in TEMPORARY and any(keyword.arg == "dir" for keyword in node.keywords)
+            if name in ONLY_FILES_HAVE or of_files or is_replaced or is_placed:
                 yield name
         if isinstance(node, ast.Call) and _opens_for_writing(node):
             yield "open for writing"
@@ -162,7 +146,7 @@ def test_what_counts(call: str) -> None:
             "files.create(a)",
             "dataclasses.replace(a, b=1)",
             "names.remove(a)",
-            "array.copy()",
+            "tempfile.TemporaryDirectory()",
             "state.move(a, b)",
         ),
     ],
