@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, product
@@ -229,11 +230,16 @@ def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: i
 def _refuse_second_meaning(layer: Layer, shape: Shape, target: Shape, first: int, last: int) -> None:
     """Raise ``ShapeError`` if numbers that are no sizes of the bottom are usual sizes of what varies, too.
 
-    Not so if more axes of the bottom stay in their places as the net states it.
+    Not so if more axes of the bottom stay in their places as the net states it, or if both have the same sizes: then
+    axes of size 1 are where the net has them.
     """
     dims = list(layer.param.shape.dim)
     meant = _fitting(shape, first, last, dims, fixed_sizes=shape)
-    others = [other for other in meant if other != target and _left(shape, other) >= _left(shape, target)]
+    others = [
+        other
+        for other in meant
+        if Counter(other) != Counter(target) and _left(shape, other) >= _left(shape, target)
+    ]
     if not others:
         return
     usual = [str(size) for size in meant[others[0]] if isinstance(size, OpenSize)]
