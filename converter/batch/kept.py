@@ -19,6 +19,7 @@ from prototrt.converter.writing.texts import checked, json_value
 NAMES = {*PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, *(f".{name}" for name in OUTPUTS)}
 """Of the files that a conversion may have, as in ``Entry.places``."""
 _TEXTS = [str]
+_LARGEST = 1 << 64  # of sizes, times and the numbers of inodes
 _NUMBER = (int, float, type(None))
 _FACTS = {
     "caffe_layers?": int,
@@ -129,7 +130,8 @@ def fits(value: Any, shape: Any) -> bool:
         return isinstance(value, list) and all(fits(each, shape[0]) for each in value)
     if isinstance(shape, dict):
         return isinstance(value, dict) and all(_fits_at(value, name, each) for name, each in shape.items())
-    return isinstance(value, shape) and not isinstance(value, bool)
+    is_huge = isinstance(value, int) and abs(value) > _LARGEST  # reports cannot write it as a float
+    return isinstance(value, shape) and not isinstance(value, bool) and not is_huge
 
 
 def _fits_at(mapping: Mapping[str, Any], name: str, shape: Any) -> bool:

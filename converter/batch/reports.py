@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -142,7 +143,9 @@ def _row(outcome: Outcome) -> str:
 def _largest(outcome: Outcome) -> str:
     """The largest difference that a verification found."""
     comparisons = (outcome.facts.get("verification") or {}).get("comparisons", [])
-    return f"{max(one['max_abs'] for one in comparisons):.1e}" if comparisons else ""
+    # JSON has no infinity: it is null there.
+    found = [math.inf if one["max_abs"] is None else one["max_abs"] for one in comparisons]
+    return f"{max(found):.1e}" if found else ""
 
 
 def _name(text: str) -> str:

@@ -20,6 +20,7 @@ from prototrt.surgery.ir import (
     Size,
     Value,
     fixed,
+    range_of,
     size_from_text,
 )
 from prototrt.surgery.ir.lengths import LengthsRule
@@ -156,6 +157,9 @@ def _size_of(name: str, dim: Any, symbols: Mapping[str, Range]) -> Size:
     if isinstance(dim, int) and dim >= 0:
         return dim
     try:
-        return size_from_text(str(dim), symbols)
+        size = size_from_text(str(dim), symbols)
     except ValueError as error:
         raise ValueError(f"the size {dim!r} of {name!r}: {error}") from None
+    if range_of(size).max < 0:
+        raise ValueError(f"the size {dim!r} of {name!r} is negative")
+    return size

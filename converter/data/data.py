@@ -205,7 +205,7 @@ def _rows(array: Array, value: Value) -> Array | None:
     if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
         return array
     fits = array.ndim == len(shape) > 0 and array.shape[1:] == shape[1:] and isinstance(shape[0], int)
-    if not fits or array.shape[0] == shape[0] or not array.shape[0] or array.shape[0] % int(shape[0]):
+    if not fits or not 0 < int(shape[0]) < array.shape[0] or array.shape[0] % int(shape[0]):
         return None
     return array.reshape(-1, *array.shape[:0], int(shape[0]), *array.shape[1:])
 

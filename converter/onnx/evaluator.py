@@ -31,7 +31,8 @@ from prototrt.converter.writing.publication import publication
 from prototrt.surgery.ir import Array, Graph, walk
 from prototrt.surgery.ops import Plugin
 
-_ERRORS_ONLY = 3
+_NOTHING_BUT_FATAL = 4
+"""Its errors come as exceptions, too. Its log would write names of the model to the terminal as they are."""
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
@@ -105,7 +106,7 @@ class _OpenModel:
         runtime = imported("onnxruntime")
         providers = _providers(runtime, device)
         options = runtime.SessionOptions()
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _NOTHING_BUT_FATAL
         # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
         # bits on some CPUs.
         options.add_session_config_entry("session.disable_quant_qdq", "1")

@@ -18,6 +18,7 @@ from prototrt.converter.signatures.signature import (
     largest,
     refuse_lost,
     refuse_streams,
+    shape_of_zeros,
 )
 from prototrt.converter.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
 from prototrt.converter.signatures.streams import StreamRows
@@ -102,11 +103,10 @@ class EvaluatorRunner:
         sizes = signature.sizes({name: array.shape for name, array in fed.items()})
         feeds = {**state, **fed}
         for name, value in signature.states.items():
-            expected = concrete(value.shape, sizes)
             if name not in feeds:
-                feeds[name] = np.zeros(expected, value.dtype.numpy)
+                feeds[name] = np.zeros(shape_of_zeros(value, sizes), value.dtype.numpy)
             elif name not in fed:
-                refuse_lost(value, feeds[name].shape, expected)
+                refuse_lost(value, feeds[name].shape, concrete(value.shape, sizes))
         arrays = {value.name: self._fitting(value, feeds[value.name], sizes) for value in signature.inputs}
         signature.refuse_indices(arrays, sizes)
         results = self._active().run(arrays)

@@ -213,6 +213,18 @@ def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
     return tuple(size(dim) for dim in shape)
 
 
+def shape_of_zeros(value: Value, sizes: SymbolSizes) -> tuple[int, ...]:
+    """The shape of a state that begins at zero. Raises ``ShapeError`` if the inputs of the call do not give it one."""
+    shape = concrete(value.shape, sizes)
+    if min(shape, default=0) < 0:
+        raise ShapeError(
+            f'the state "{value.name}" would have the shape {shape}',
+            because="the inputs of this call give one of its sizes no number, or a negative one",
+            fix="give the state with the inputs, or convert the net again if its manifest was changed",
+        )
+    return shape
+
+
 def _fix_of_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
     return _rearranged(shape, expected) or Worded(
         "give an array of this shape, or change the input of the net with {}", Option("shapes")

@@ -94,6 +94,10 @@ ODD: dict[str, tuple[Callable[[Path], object], str]] = {
         edited(lambda notes: notes["facts"].update(bytes="many")),
         "it does not say what was kept",
     ),
+    "a count of 400 digits": (
+        edited(lambda notes: notes["facts"].update(bytes=10**400)),
+        "it does not say what was kept",
+    ),
     "a verification that is none": (
         edited(lambda notes: notes["facts"].update(verification={"comparisons": [{}]})),
         "it does not say what was kept",

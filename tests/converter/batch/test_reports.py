@@ -123,6 +123,14 @@ def test_markdown(check_text: Callable[[Path, str], None]) -> None:
     check_text(GOLDENS / "batch" / "report.md", markdown_report(RESULT))
 
 
+def test_an_infinite_difference_has_no_number_in_json() -> None:
+    facts = {"verification": {"comparisons": [{"max_abs": 1e-7}, {"max_abs": None}]}}
+    report = markdown_report(
+        BatchResult("models.yaml", RESULT.began, 1.0, [outcome("far", Status.CACHED, facts=facts)])
+    )
+    assert report.splitlines()[-1] == "| `far` | ✅ cached | 1.2 |  | inf |  |"
+
+
 def test_summary_counts() -> None:
     assert RESULT.summary == (
         "8 models in 12.5 s: 1 converted, 1 cached, 2 failed, 1 timed out, 1 out of memory, 1 crashed, 1 skipped"

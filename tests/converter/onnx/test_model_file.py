@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError, UnreadableFileError
+from prototrt.tests.command_line import run
 from prototrt.tests.digit_strips import digits, probabilities, steps
 
 
@@ -52,7 +53,11 @@ def another_input(model: Path) -> None:
     change(model, lambda facts: facts["inputs"][0].update(name="image"))
 
 
-def change(model: Path, edit: Callable[[dict[str, list[dict[str, str]]]], object]) -> None:
+def a_negative_size(model: Path) -> None:
+    change(model, lambda facts: facts["inputs"][0].update(shape=["1-2", 1, 32, 16]))
+
+
+def change(model: Path, edit: Callable[[dict[str, list[dict[str, object]]]], object]) -> None:
     manifest = Path(f"{model}.json")
     facts = json.loads(manifest.read_text())
     edit(facts)
@@ -66,6 +71,9 @@ MESSAGES: dict[Callable[[Path], None], str] = {
     no_outputs: "MODEL.json: is not a prototrt manifest\n"
     "  because it is wrong or missing: 'outputs'\n"
     "  fix: write the manifest again with prototrt.convert(...)",
+    a_negative_size: "MODEL.json: is not a prototrt manifest\n"
+    "  because it is wrong or missing: the size '1-2' of 'data' is negative\n"
+    "  fix: write the manifest again with prototrt.convert(...)",
     another_input: "MODEL: has inputs that differ from its manifest: data, image\n"
     "  fix: use the manifest that was written with the model, or convert the net again",
 }
@@ -77,3 +85,54 @@ def test_what_is_refused(model: Path, damage: Callable[[Path], None]) -> None:
     with pytest.raises(UnreadableFileError) as caught:
         prototrt.Session(model)
     assert str(caught.value).replace(str(model), "MODEL") == MESSAGES[damage]
+
+
+def small(folder: Path, nodes: str = "", **changes: object) -> Path:
+    """A model with one state, whose manifest states it as changed; the nodes are ONNX's text."""
+    onnx = pytest.importorskip("onnx")
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    small (float[3, 2] x, float[M, 2] h) => (float[3, 2] y, float[K, 2] h_out)
+    {{ y = Relu (x) {nodes or "h_out = Relu (h)"} }}"""
+    onnx.save(onnx.parser.parse_model(text), folder / "small.onnx")
+    value = {"dtype": "float32", "profile": {}, "shape": [3, 2]}
+    inputs = [{"name": "x", **value, "shape": changes.get("x", [3, 2])}, {"name": "h", **value, **changes}]
+    outputs = [{"name": "y", **value}, {"name": "h_out", **value}]
+    pairs = [{"input": "h", "output": "h_out"}]
+    manifest = {"format": 1, "inputs": inputs, "outputs": outputs, "recurrences": pairs}
+    (folder / "small.onnx.json").write_text(json.dumps(manifest))
+    return folder / "small.onnx"
+
+
+@pytest.mark.parametrize(("size", "shape"), [("N", (-1, 2)), ("N-9", (-1, 2))])
+def test_a_state_whose_size_no_input_gives(tmp_path: Path, size: str, shape: tuple[int, int]) -> None:
+    session = prototrt.Session(small(tmp_path, shape=[size, 2], profile={"N": [1, 2, 16]}))
+    with pytest.raises(ShapeError) as caught:
+        session.run({"x": np.ones((3, 2), np.float32)})
+    assert str(caught.value) == (
+        f'the state "h" would have the shape {shape}\n'
+        "  because the inputs of this call give one of its sizes no number, or a negative one\n"
+        "  fix: give the state with the inputs, or convert the net again if its manifest was changed"
+    )
+
+
+def test_arrays_for_an_input_without_elements(tmp_path: Path) -> None:
+    """The manifest is wrong: no number of such calls makes up the array."""
+    np.savez(tmp_path / "in.npz", x=np.ones((3, 2), np.float32))
+    model = str(small(tmp_path, x=[0, 2]))
+    done = run("run", model, "--inputs", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz"))
+    assert (done.exit_code, 'input "x" has the shape (3, 2), expected (0, 2)' in done.output) == (3, True)
+
+
+def test_names_of_a_model_reach_the_terminal_only_in_our_message(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """onnxruntime's log writes them as they are: one of a stranger could hold commands for the terminal."""
+    onnx = pytest.importorskip("onnx")
+    path = small(tmp_path, "rows = Constant <value_ints = [7, 7]> () h_out = Reshape (h, rows)")
+    model = onnx.load(path)
+    model.graph.node[-1].name = "\x1b]0;owned\x07"
+    onnx.save(model, path)
+    session = prototrt.Session(path)
+    with pytest.raises(ConversionError, match=r"^onnxruntime fails\n"):
+        session.run({"x": np.ones((3, 2), np.float32)})
+    assert capfd.readouterr() == ("", "")
