@@ -15,7 +15,6 @@ from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import PathLike, takes_options
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Layer, Model
-from prototrt.caffe_proto.net.known_sizes import with_known_channels
 from prototrt.caffe_proto.net.readings import (
     NetState,
     Reading,
@@ -27,6 +26,7 @@ from prototrt.caffe_proto.net.readings import (
     reading_for,
     whole_readings,
 )
+from prototrt.caffe_proto.net.sizes_by_weights import with_channels
 from prototrt.caffe_proto.net.untangle import Untangled, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import HDF5, NPZ, is_netdef, kind_of, text_of_prototxt
@@ -88,7 +88,7 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))
     weights = _open_weights(options.weights, options.random_weights)
-    model = with_known_channels(_model_of(net, file, reading, weights, options.allow_unknown))
+    model = with_channels(_model_of(net, file, reading, weights, options.allow_unknown))
     warnings = (*_unread_shapes(net, file), *model.warnings)
     model = replace(model, warnings=warnings, recurrences=marked_recurrences(text))
     if reading is not asked:

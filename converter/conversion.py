@@ -261,8 +261,8 @@ class Product:
 
         if not computes_in_bfloat16():
             return ""
-        found = self._verified(graph, "openvino", truth).comparisons
-        worst = max(found, key=lambda each: each.difference.excess)
+        comparisons = self._verified(graph, "openvino", truth).comparisons
+        worst = max(comparisons, key=lambda each: each.difference.excess)
         return (
             f'OpenVINO computes in bfloat16 by itself on this processor: blob "{worst.blob}" is off by'
             f" {worst.difference.max_abs:.2g} then; with INFERENCE_PRECISION_HINT f32 it is not"

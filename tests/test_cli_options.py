@@ -140,10 +140,12 @@ def test_verbose_tells_what_tensorrt_says() -> None:
 
 def test_conversions_of_long_ago_are_pruned() -> None:
     Path("cache", "new").mkdir(parents=True)
+    Path("cache", "written-by-prototrt").touch()
     now = time.time()
     for key, days in (("a" * 64, 1), ("b" * 64, 3)):
         folder = Path("cache", key[:2], key)
         folder.mkdir(parents=True)
+        (folder / "written-by-prototrt").touch()
         os.utime(folder, (now, now - days * 24 * 3600))
     pruned = json.loads(done("cache", "prune", "cache", "--older-than", "2", "--json").stdout)
     assert (pruned["removed"], pruned["kept"]) == (1, 1)
@@ -152,7 +154,7 @@ def test_conversions_of_long_ago_are_pruned() -> None:
 
 def test_placeholders_of_a_template_are_filled_in() -> None:
     Path("net.prototxt").write_text(
-        SCALED.replace("dim: 1 dim: 1 dim: 2 dim: 2", "dim: ${N} dim: 1 dim: {{H}} dim: 2")
+        SCALED.replace("dim: 1 dim: 1 dim: 2 dim: 2", "dim: ${N} dim: 1 dim: {H} dim: 2")
     )
     defined = ["--define", "N=3", "--define", "H=4"]
     facts = json.loads(done("inspect", "net.prototxt", *defined, "--json").stdout)

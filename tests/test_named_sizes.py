@@ -395,7 +395,7 @@ def test_message_about_a_cont_of_other_sizes() -> None:
             {"x": (4, 1, 6), "cont": (4, 1)},
             LSTM_BLOBS,
             shapes=shapes,
-            sizes={"T": (1, 4, 9), "N": (1, 1, 3)},
+            sizes={"T": (1, 4, 9), "N": (1, 2, 3)},
         )
     assert str(caught.value).split('layer "op" ', 1)[1] == (
         '(LSTM), bottom "cont": shape is (T, N), expected (N*T, 1)\n'

@@ -162,7 +162,7 @@ def test_triton(tmp_path: Path) -> None:
 
 
 def test_sizes_of_a_cache_are_bytes_or_texts(tmp_path: Path) -> None:
-    (tmp_path / "new").mkdir()
+    (tmp_path / "written-by-prototrt").touch()
     assert prototrt.prune_cache(tmp_path, max_size="1GB") == prototrt.prune_cache(tmp_path, max_size=10**9)
     with pytest.raises(prototrt.OptionsError) as caught:
         prototrt.prune_cache(tmp_path, max_size="much")

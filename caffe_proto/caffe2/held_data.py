@@ -25,7 +25,7 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Origin:
+class _BlobOrigin:
     """The blobs of the init net from which a value comes along the data, and whether it met weights on the way."""
 
     blobs: tuple[str, ...] = ()
@@ -46,36 +46,38 @@ def held_data(layers: Sequence[Layer], stored: Mapping[str, StoredBlob]) -> list
     Weights are read at later places. Where several inputs of an operator are computed, the data are those that
     have met weights before; a bias that is only reshaped has not.
     """
-    origins = {name: _Origin((name,)) for name in stored}
+    origins = {name: _BlobOrigin((name,)) for name in stored}
     read: set[str] = set()
     for layer in layers:
-        origins |= dict.fromkeys(layer.tops, _origin(layer, origins, stored))
+        origins |= dict.fromkeys(layer.tops, _blob_origin(layer, origins, stored))
         read.update(layer.bottoms)
     ends = [top for layer in layers for top in layer.tops if top not in read]
-    found = dict.fromkeys(name for end in ends for name in origins[end].blobs)
-    return [name for name in stored if name in found]
+    data = dict.fromkeys(name for end in ends for name in origins[end].blobs)
+    return [name for name in stored if name in data]
 
 
-def _origin(layer: Layer, origins: Mapping[str, _Origin], stored: Mapping[str, StoredBlob]) -> _Origin:
+def _blob_origin(
+    layer: Layer, origins: Mapping[str, _BlobOrigin], stored: Mapping[str, StoredBlob]
+) -> _BlobOrigin:
     names = data_of(layer)
     if layer.type in _READS_IDS:
         names = names[::-1]
-    read = [origins.get(name, _Origin()) for name in names]
+    read = [origins.get(name, _BlobOrigin()) for name in names]
     met = [each for each in read if each.met_weights]
     if met:
-        return _Origin(tuple(dict.fromkeys(name for each in met for name in each.blobs)), True)
+        return _BlobOrigin(tuple(dict.fromkeys(name for each in met for name in each.blobs)), True)
     weights = [name for name in names[1:] if name in stored and stored[name].array.dtype.kind == "f"]
     candidates = [each for each in read if each.blobs]
     if not candidates:
-        return _Origin(met_weights=bool(weights))
-    return _Origin(_data_among(layer, candidates, stored), bool(weights))
+        return _BlobOrigin(met_weights=bool(weights))
+    return _BlobOrigin(_data_among(layer, candidates, stored), bool(weights))
 
 
 _ELEMENTWISE = ("Add", "Div", "Max", "Min", "Mul", "Sub", "Sum")
 
 
 def _data_among(
-    layer: Layer, candidates: Sequence[_Origin], stored: Mapping[str, StoredBlob]
+    layer: Layer, candidates: Sequence[_BlobOrigin], stored: Mapping[str, StoredBlob]
 ) -> tuple[str, ...]:
     """The first input; of operators that take both in any order, the largest."""
     if layer.type not in _ELEMENTWISE:

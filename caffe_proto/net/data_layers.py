@@ -120,14 +120,14 @@ def _channels(layer: Message, field_numbers: Mapping[FieldPath, list[int]]) -> i
     if channels is not None:
         return channels
     transform, images = layer.transform_param, layer.image_data_param
-    is_known = layer_type(layer.type).role is Role.DATA
+    is_data = layer_type(layer.type).role is Role.DATA
     if layer.type == "WindowData" or (
-        is_known and (transform.force_color or layer.data_param.force_encoded_color)
+        is_data and (transform.force_color or layer.data_param.force_encoded_color)
     ):
         return 3
-    if layer.type == "ImageData" or (is_known and layer.HasField("image_data_param")):
+    if layer.type == "ImageData" or (is_data and layer.HasField("image_data_param")):
         return 3 if images.is_color else 1
-    if is_known and transform.force_gray:
+    if is_data and transform.force_gray:
         return 1
     return len(transform.mean_value) if len(transform.mean_value) > 1 else None
 

@@ -37,7 +37,7 @@ class Roles:
         origins, makers = self.origins, self.wiring.makers
         others = self.wiring.inputs | origins.labels | origins.measured
         made = [value for value in bottoms if value in makers and value not in others]
-        computed = [value for value in made if value not in origins.given]
+        computed = [value for value in made if value not in origins.fixed]
         if origins.labels.isdisjoint(bottoms):  # then what labels have changed is the label
             changed = {self.wiring.names.tops[index][0] for index in origins.changing}
             computed = [value for value in computed if value not in changed] or computed

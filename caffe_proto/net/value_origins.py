@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.layer_types import Role
 from prototrt.caffe_proto.net.data_layers import is_label_by_name, is_source, label_tops
-from prototrt.caffe_proto.net.wiring import ARITHMETIC, Wiring, facts_of, is_known, is_measure, learns
+from prototrt.caffe_proto.net.wiring import ARITHMETIC, Wiring, facts_of, has_facts, is_measure, learns
 from prototrt.caffe_proto.schema import is_layer_type
 
 
@@ -22,7 +22,7 @@ class Origins:
 
     wiring: Wiring
     labels: set[str] = field(default_factory=set)
-    given: set[str] = field(default_factory=set)
+    fixed: set[str] = field(default_factory=set)
     constants: set[str] = field(default_factory=set)
     masked: set[str] = field(default_factory=set)
     measured: set[str] = field(default_factory=set)
@@ -64,11 +64,11 @@ class Origins:
             if blob in blobs or (has_label and value not in self.wiring.used):
                 self.labels.add(value)
                 has_label = True
-        self.given.update(tops)
+        self.fixed.update(tops)
 
     def _pass_on(self, index: int, count: int) -> None:
         bottoms, tops = self.wiring.names.bottoms[index], self.wiring.names.tops[index]
-        for kind in (self.labels, self.given):
+        for kind in (self.labels, self.fixed):
             kind.update(top for bottom, top in zip(bottoms[:count], tops, strict=False) if bottom in kind)
             kind.update(tops[count:])
 
@@ -79,9 +79,9 @@ class Origins:
             return
         if self._makes_labels(index):
             self.labels.update(tops)
-            self.given.update(tops)
-        elif self.given.issuperset(bottoms):
-            self.given.update(tops)
+            self.fixed.update(tops)
+        elif self.fixed.issuperset(bottoms):
+            self.fixed.update(tops)
             if self.constants.issuperset(bottoms) and self.wiring.inputs.isdisjoint(tops):
                 self.constants.update(tops)
             elif bottoms and self.labels.union(self.constants).issuperset(bottoms):
@@ -96,7 +96,7 @@ class Origins:
         maker = self.wiring.makers.get(value)
         if maker is None or self.wiring.entries[maker].message.type not in ARITHMETIC:
             return []
-        return [bottom for bottom in self.read(maker) if bottom not in self.given]
+        return [bottom for bottom in self.read(maker) if bottom not in self.fixed]
 
     def read(self, index: int) -> tuple[str, ...]:
         """The bottoms of a layer of which it reads more than the size."""
@@ -123,7 +123,7 @@ class Origins:
         entry, bottoms = self.wiring.entries[index], self.wiring.names.bottoms[index]
         if facts_of(entry).makes_labels:
             return True
-        return self._serves_losses(index) and bottoms[0] in self.given | self._labels_of(index)
+        return self._serves_losses(index) and bottoms[0] in self.fixed | self._labels_of(index)
 
     def _changes_by_labels(self, index: int) -> bool:
         """Whether a layer of an unknown type changes by labels what only losses read.
@@ -131,13 +131,13 @@ class Origins:
         Forks for faces do that to the score of the right class.
         """
         bottoms = self.wiring.names.bottoms[index]
-        return self._serves_losses(index) and bottoms[0] not in self.given | self._labels_of(index)
+        return self._serves_losses(index) and bottoms[0] not in self.fixed | self._labels_of(index)
 
     def _serves_losses(self, index: int) -> bool:
         """Whether a layer of an unknown type reads labels beside others, and its first top leads to losses alone."""
         entry = self.wiring.entries[index]
         facts = facts_of(entry)
-        if is_known(entry) or facts.makes_labels or facts.passes_on or len(entry.message.bottom) < 2:
+        if has_facts(entry) or facts.makes_labels or facts.passes_on or len(entry.message.bottom) < 2:
             return False
         tops = self.wiring.names.tops[index]
         return bool(tops) and tops[0] not in self.wiring.used and bool(self._labels_of(index))

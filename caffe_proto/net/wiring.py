@@ -28,7 +28,7 @@ def facts_of(entry: LayerEntry) -> LayerType:
     return layer_type(f"{facts.name} {entry.message.python_param.layer}") if facts.is_code else facts
 
 
-def is_known(entry: LayerEntry) -> bool:
+def has_facts(entry: LayerEntry) -> bool:
     """Whether it is known what the layer computes: its type is known, and it is no code outside the net."""
     return is_layer_type(entry.message.type) and not facts_of(entry).is_code
 
@@ -36,14 +36,14 @@ def is_known(entry: LayerEntry) -> bool:
 def is_measure(entry: LayerEntry) -> bool:
     """Whether the layer only measures: its type says so, or the type is unknown and it has a loss weight or no tops."""
     facts, layer = facts_of(entry), entry.message
-    if facts.role is Role.COMPUTES and not is_known(entry):
+    if facts.role is Role.COMPUTES and not has_facts(entry):
         return bool(layer.bottom) and (not layer.top or any(layer.loss_weight))
     return facts.role is Role.MEASURE
 
 
 def learns(entry: LayerEntry) -> bool:
     """Whether training changes the weights of the layer. Of an unknown type, its settings of parameters say it."""
-    return facts_of(entry).learns or (not is_known(entry) and bool(entry.message.param))
+    return facts_of(entry).learns or (not has_facts(entry) and bool(entry.message.param))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Wiring:
         """
         used = set(self.ends)
         for entry, bottoms, tops in reversed([*self.layers()]):
-            is_of_net = learns(entry) or (is_known(entry) and entry.message.type not in ARITHMETIC and tops)
+            is_of_net = learns(entry) or (has_facts(entry) and entry.message.type not in ARITHMETIC and tops)
             if not is_measure(entry) and (is_of_net or not used.isdisjoint(tops)):
                 used.update(bottoms)
         return frozenset(used)

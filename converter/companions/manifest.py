@@ -118,8 +118,8 @@ def _listed(
     for name, place in files.made.items():
         role = roles.get(name, "layers")
         with errors_of(name), place.open("rb") as stream:
-            is_known = role == PRODUCT and "plan" in manifest
-            sha256 = manifest["plan"]["sha256"] if is_known else sha256_of_stream(stream)
+            is_hashed = role == PRODUCT and "plan" in manifest
+            sha256 = manifest["plan"]["sha256"] if is_hashed else sha256_of_stream(stream)
         yield role, {"file": Path(name).name, "bytes": place.stat().st_size, "sha256": sha256}
 
 

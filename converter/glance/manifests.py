@@ -34,15 +34,15 @@ def with_manifest(facts: FileFacts) -> FileFacts:
         note = f"{facts.file}: there is no manifest beside it, {manifest.name}: nothing says what the engine holds"
         return replace(facts, warnings=[note])
     content, where = _read(manifest), str(manifest)
-    found, stated = _value(content), facts_of(content)
-    if not stated:
+    manifest_content, facts_of_manifest = _value(content), facts_of(content)
+    if not facts_of_manifest:
         return replace(facts, warnings=[f"{where}: is not a manifest that can be read"])
-    size = _size_of_product(found)
+    size = _size_of_product(manifest_content)
     warning = f"{where}: is about a file of {size} bytes, this one has {facts.size}"
     return replace(
         facts,
-        facts={**stated, **facts.facts},
-        command=_command(facts, found),
+        facts={**facts_of_manifest, **facts.facts},
+        command=_command(facts, manifest_content),
         warnings=[] if size in (None, facts.size) else [warning],
     )
 
@@ -58,7 +58,7 @@ def with_checked_files(facts: FileFacts, absent: Sequence[str]) -> FileFacts:
 def facts_of(content: bytes) -> dict[str, Fact]:
     """The facts that the file of a manifest states, and its digest; empty if it is no manifest."""
     value = _value(content)
-    return {**dict(_stated(value)), "digest": digest_of(content)} if isinstance(value, Mapping) else {}
+    return {**dict(_facts(value)), "digest": digest_of(content)} if isinstance(value, Mapping) else {}
 
 
 def _command(facts: FileFacts, manifest: Mapping[Any, Any]) -> Sequence[str]:
@@ -101,7 +101,7 @@ def _value(content: bytes) -> Any:
         return None
 
 
-def _stated(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Fact]]:
+def _facts(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Fact]]:
     """The facts that a manifest states. Keys that are missing or have another type are left out."""
     for key, name in (("network", "net"), ("precision", "precision")):
         if isinstance(manifest.get(key), str):

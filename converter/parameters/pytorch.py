@@ -67,9 +67,9 @@ def arrays_of_state(
     """By address, what PyTorch's module has for all parameters of a layer. Raises ``ConversionError``."""
     cell, named = _cell(layer), {each.name: each for each in parameters}
     suffixes = [*dict.fromkeys(_split(name)[1] for name in named)]
-    if (found := len(pytorch_suffixes(state))) != len(suffixes):
+    if (count_in_state := len(pytorch_suffixes(state))) != len(suffixes):
         raise WeightsError(
-            f"the state dict has {found} layers and directions, expected {len(suffixes)}",
+            f"the state dict has {count_in_state} layers and directions, expected {len(suffixes)}",
             origin=layer.origin,
             fix="give the state dict of a module like this layer",
         )

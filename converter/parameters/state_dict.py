@@ -180,8 +180,8 @@ def _tensors(value: object) -> dict[str, StoredTensor]:
     """The tensors of a state dict, or of the one in a checkpoint."""
     if not isinstance(value, Described):
         return {}
-    found = {name: _tensor_of(each) for name, each in value.items.items()}
-    tensors = {name: tensor for name, tensor in found.items() if tensor is not None}
+    names = {name: _tensor_of(each) for name, each in value.items.items()}
+    tensors = {name: tensor for name, tensor in names.items() if tensor is not None}
     return tensors or next((_tensors(value.items[name]) for name in _NESTED if name in value.items), {})
 
 

@@ -202,9 +202,9 @@ def _but_shapes(net: SurveyedNet) -> SurveyedNet:
     if net.only_tried:
         message = Worded("give {}; {} was tried:\n{}", Option("shapes", net.shapes), usual, net.message)
         return replace(net, verdict=Verdict.NEEDS_SHAPE, message=message)
-    found = Worded("give {}; it converts with {}", Option("shapes", net.shapes), usual)
+    advice = Worded("give {}; it converts with {}", Option("shapes", net.shapes), usual)
     step = Worded("give {}", Option("shapes"))
-    return replace(net, verdict=Verdict.NEEDS_SHAPE, message=net.message or found, step=step)
+    return replace(net, verdict=Verdict.NEEDS_SHAPE, message=net.message or advice, step=step)
 
 
 def _without_inputs(model: Model) -> dict[str, Sequence[int | str]]:

@@ -26,9 +26,9 @@ def in_order_of(expected: Array, actual: Array, axis: int, tolerance: Tolerance)
     for place, row in enumerate(b):
         if not _close(a[order[place]], row, allowed):
             tied = (other for other in range(place + 1, len(b)) if _tied(scores, place, other, tolerance))
-            found = next((other for other in tied if _close(a[order[other]], row, allowed)), None)
-            if found is not None:
-                order.insert(place, order.pop(found))
+            twin = next((other for other in tied if _close(a[order[other]], row, allowed)), None)
+            if twin is not None:
+                order.insert(place, order.pop(twin))
     return np.moveaxis(moved[order], 0, axis)
 
 

@@ -88,14 +88,14 @@ def _is_caffemodel(stream: BinaryIO) -> bool:
     if rest < 0:
         return False
     stream.seek(rest)
-    if not (found := stream.read()).startswith(mark[:-64]):
+    if not (end := stream.read()).startswith(mark[:-64]):
         return False
     stream.seek(0)
     digest = hashlib.sha256()
     while rest > 0 and (block := stream.read(min(rest, 1 << 20))):
         digest.update(block)
         rest -= len(block)
-    return found == caffemodel_mark(digest.hexdigest())
+    return end == caffemodel_mark(digest.hexdigest())
 
 
 def _are_kernels(stream: BinaryIO) -> bool:

@@ -45,11 +45,11 @@ def _refuse_two_ranges(options: RewriteOptions, formulas: Mapping[str, Shape]) -
     """Raise ``OptionsError`` for an open shape that also has a smallest, usual or largest shape."""
     for name in formulas:
         profile = ("min_shapes", "opt_shapes", "max_shapes")
-        given = [option for option in profile if name in (getattr(options, option) or ())]
-        if given:
+        own = [option for option in profile if name in (getattr(options, option) or ())]
+        if own:
             raise OptionsError(
                 Worded('{} names sizes of "{}", which also has a range of shapes', Option("shapes"), name),
-                fix=Worded.joined(" and ", [Worded("leave out {}", Option(option)) for option in given]),
+                fix=Worded.joined(" and ", [Worded("leave out {}", Option(option)) for option in own]),
             )
 
 

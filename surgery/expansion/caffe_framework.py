@@ -20,8 +20,8 @@ from prototrt.caffe_proto.forks import TYPES
 from prototrt.caffe_proto.layer_types import LAYER_TYPES, Role, layer_type
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import FILLED_ALIKE, transformation
-from prototrt.caffe_proto.net.known_sizes import placeholders
 from prototrt.caffe_proto.net.shape_examples import example_shape
+from prototrt.caffe_proto.net.sizes_by_weights import placeholders
 from prototrt.caffe_proto.schema import Message, is_read_by, message_class, parameter_fields
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.building.layer_rules import (
@@ -114,7 +114,7 @@ class Caffe(Framework):
             # Zeros are left, or drawn numbers, where no number is stated.
             top: any(filler.type in FILLED_ALIKE for filler in _filler(layer, index))
             for layer in layers
-            if layer.type == "DummyData" and _stated_shapes(layer)
+            if layer.type == "DummyData" and _shapes_in_layer(layer)
             for index, top in enumerate(layer.tops)
         }
 
@@ -279,7 +279,7 @@ def _is_constant(layer: Layer) -> bool:
 
 def _with_inputs(layer: Layer, names: Collection[str]) -> Iterator[Layer]:
     """The layer with these of its tops as inputs, of the shapes that it states."""
-    shapes = _stated_shapes(layer)
+    shapes = _shapes_in_layer(layer)
     if not shapes and not {*layer.tops} <= {*names}:
         yield layer
         return
@@ -307,7 +307,7 @@ def _filler(layer: Layer, index: int) -> Sequence[Message]:
     return [fillers[min(index, len(fillers) - 1)]] if fillers else []
 
 
-def _stated_shapes(layer: Layer) -> Sequence[tuple[int, ...]]:
+def _shapes_in_layer(layer: Layer) -> Sequence[tuple[int, ...]]:
     """The shapes of a DummyData or a Parameter; none where the layer is refused, or states none."""
     if layer.type == "Parameter":
         return [tuple(layer.param.shape.dim)] if layer.param.shape.dim else ()

@@ -26,7 +26,7 @@ def with_dynamic_sizes(
     options: RewriteOptions,
     shapes: Mapping[str, Sizes],
     letters: Letters,
-    stated: Sizes | None = None,
+    in_net: Sizes | None = None,
 ) -> tuple[Profile, dict[str, Shape]]:
     """The profile, and ranges of what ``options.dynamic`` names, for inputs that have no ranges yet.
 
@@ -36,7 +36,7 @@ def with_dynamic_sizes(
     Raises ``OptionsError`` if no input has such an axis.
     """
     axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in shapes.items()}
-    rows = _with_rows(axes, shapes, stated)
+    rows = _with_rows(axes, shapes, in_net)
     chosen_letters = {letter for word in options.dynamic for letter in _MEANT[word]}
     for word in options.dynamic:
         if not (rows and word != "size") and not any(
@@ -47,7 +47,7 @@ def with_dynamic_sizes(
     if rows:
         if len(others) < len(shapes):
             raise _beside_rows(rows[0], shapes[rows[0]])
-        return profile, _formulas(axes, shapes, chosen_letters, stated)
+        return profile, _formulas(axes, shapes, chosen_letters, in_net)
     ranges = {name: _ranges(axes[name], shape, chosen_letters) for name, shape in others.items()}
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
     return Profile(
@@ -58,16 +58,16 @@ def with_dynamic_sizes(
     ), {}
 
 
-def _with_rows(axes: dict[str, list[str]], shapes: Mapping[str, Sizes], stated: Sizes | None) -> list[str]:
+def _with_rows(axes: dict[str, list[str]], shapes: Mapping[str, Sizes], in_net: Sizes | None) -> list[str]:
     """The inputs whose first axis has a row for each stream of each step; their letter becomes T*N.
 
     They state as many rows as the sequences have steps and streams together.
     """
-    steps, streams = _steps_and_streams(axes, shapes, stated)
+    steps, streams = _steps_and_streams(axes, shapes, in_net)
     rows = [
         name
         for name, letters in axes.items()
-        if letters[:1] in (["N"], [""] if stated else ["N"])
+        if letters[:1] in (["N"], [""] if in_net else ["N"])
         and steps > 1
         and shapes[name][0] == steps * streams
     ]
@@ -77,18 +77,18 @@ def _with_rows(axes: dict[str, list[str]], shapes: Mapping[str, Sizes], stated: 
 
 
 def _steps_and_streams(
-    axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sizes], stated: Sizes | None
+    axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sizes], in_net: Sizes | None
 ) -> Sizes:
     """The usual numbers of steps and streams; one step of one stream if neither an input nor the net says."""
     of_inputs = (shapes[name][:2] for name, letters in axes.items() if letters[:2] == ["T", "N"])
-    return next(of_inputs, stated or (1, 1))
+    return next(of_inputs, in_net or (1, 1))
 
 
 def _formulas(
     axes: Mapping[str, Sequence[str]],
     dims_by_input: Mapping[str, Sizes],
     chosen_letters: Container[str],
-    stated: Sizes | None,
+    in_net: Sizes | None,
 ) -> dict[str, Shape]:
     """The shapes of all inputs in which something varies. Equal ranges of one letter are one size."""
     names, symbols = Names(), dict[tuple[str, Range], OpenSize]()
@@ -101,7 +101,7 @@ def _formulas(
             symbols[letter, span] = OpenSize.symbol(names.free(letter), span)
         return symbols[letter, span]
 
-    steps, streams = map(size, "TN", _steps_and_streams(axes, dims_by_input, stated))
+    steps, streams = map(size, "TN", _steps_and_streams(axes, dims_by_input, in_net))
     shapes = {
         name: tuple(
             steps * streams if letter == _ROWS else size(letter, usual)

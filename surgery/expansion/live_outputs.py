@@ -48,12 +48,12 @@ def _fed_by_programs(
         return ()
     layers = needed_layers(model, outputs)
     free = {
-        name: is_stated for name, is_stated in framework.fillable(model, layers).items() if name not in kept
+        name: is_number for name, is_number in framework.fillable(model, layers).items() if name not in kept
     }
     computed = [name for name in outputs if name not in free]
     if not computed:
         return ()
-    plain = [name for name, is_stated in free.items() if not is_stated or name in outputs]
+    plain = [name for name, is_number in free.items() if not is_number or name in outputs]
     return plain if len(_live(model, computed, framework, plain)) == len(computed) else [*free]
 
 
@@ -94,8 +94,8 @@ def _way_out(model: Model, filled: Sequence[str], outputs: Sequence[str], framew
 def _shape(model: Model, name: str, framework: Framework) -> Option:
     """The option that makes a blob an input, of the shape that it has if the file states that."""
     made = framework.with_inputs(model, [name])
-    stated = framework.shapes_in_file(made.layers).get(name)
-    return Option("shapes", {name: stated}) if stated else shape_option(name, model.layers)
+    number = framework.shapes_in_file(made.layers).get(name)
+    return Option("shapes", {name: number}) if number else shape_option(name, model.layers)
 
 
 def _sources(layers: Sequence[Layer]) -> list[Layer]:

@@ -115,7 +115,7 @@ def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Ar
             f'data_filler is "{filler.type}", expected "constant" or "bilinear"',
             because="every call of Caffe draws other numbers",
             fix=Worded(
-                "make its tops inputs: {}" if len(layer.tops) > 1 else "make it an input: {}", _inputs(layer)
+                "make {}: {}", "its tops inputs" if len(layer.tops) > 1 else "it an input", _inputs(layer)
             ),
         )
     return data

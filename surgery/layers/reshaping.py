@@ -126,13 +126,13 @@ def _refuse_other_count(layer: Layer, shape: Shape, target: Shape, first: int, l
 
 def _restated(layer: Layer, shape: Shape, first: int, last: int) -> str:
     """Advice: a shape that fits, as near as possible to the one that the layer states; or usual sizes that fit it."""
-    stated = list(layer.param.shape.dim)
+    numbers = list(layer.param.shape.dim)
     fixes = [
         Worded(
             "state a shape that fits, as in {}",
             Option("overrides", {f"{layer.name}.reshape_param.shape.dim": text}),
         )
-        for text in (",".join(map(str, dims)) for dims in _near(shape, first, last, stated))
+        for text in (",".join(map(str, dims)) for dims in _near(shape, first, last, numbers))
     ]
     fixes += [
         Worded(
@@ -140,30 +140,30 @@ def _restated(layer: Layer, shape: Shape, first: int, last: int) -> str:
             size,
             Option("sizes", {name: (min(span.min, size), size, max(span.max, size))}),
         )
-        for name, span, size in _usual_numbers(shape, first, last, stated)
+        for name, span, size in _usual_numbers(shape, first, last, numbers)
     ]
     return Worded.joined("; or ", fixes) if fixes else f"state sizes for these axes: {shape[first:last]}"
 
 
-def _near(shape: Shape, first: int, last: int, stated: Sequence[int]) -> list[list[int]]:
+def _near(shape: Shape, first: int, last: int, numbers: Sequence[int]) -> list[list[int]]:
     """The stated shape with one size that takes the rest, and as few sizes of 1 as possible; none if none fits."""
-    places = range(len(stated))
-    for ones in range(min(len(stated), _MOST_ONES + 1)):
+    places = range(len(numbers))
+    for ones in range(min(len(numbers), _MOST_ONES + 1)):
         for rest, flat in product(places, combinations(places, ones)):
-            dims = [-1 if place == rest else 1 if place in flat else stated[place] for place in places]
+            dims = [-1 if place == rest else 1 if place in flat else numbers[place] for place in places]
             if rest not in flat and _fits(shape, first, last, dims):
                 return [dims]
     return []
 
 
 def _usual_numbers(
-    shape: Shape, first: int, last: int, stated: Sequence[int]
+    shape: Shape, first: int, last: int, numbers: Sequence[int]
 ) -> Iterator[tuple[str, Range, int]]:
     """The sizes with names of the user's, and the stated numbers that could be their usual ones."""
     for size in [dim for dim in shape if isinstance(dim, OpenSize) and dim in dim.symbols]:
         span = size.symbols[size]
-        for place, number in enumerate(stated if span.source == "sizes" else ()):
-            if number > 0 and _fits(shape, first, last, [*stated[:place], size, *stated[place + 1 :]]):
+        for place, number in enumerate(numbers if span.source == "sizes" else ()):
+            if number > 0 and _fits(shape, first, last, [*numbers[:place], size, *numbers[place + 1 :]]):
                 yield size, span, number
 
 
@@ -243,10 +243,10 @@ def _refuse_second_meaning(layer: Layer, shape: Shape, target: Shape, first: int
     if not others:
         return
     usual = [str(size) for size in meant[others[0]] if isinstance(size, OpenSize)]
-    stated = _stated(shape, others[0], first, len(others[0]) - len(shape) + last)
+    numbers = _numbers(shape, others[0], first, len(others[0]) - len(shape) + last)
     fix = Worded("for {}, give what varies another usual size in {}", target, Option("sizes"))
-    if stated.count("-1") < 2:
-        setting = Option("overrides", {f"{layer.name}.reshape_param.shape.dim": stated})
+    if numbers.count("-1") < 2:
+        setting = Option("overrides", {f"{layer.name}.reshape_param.shape.dim": numbers})
         fix = Worded("for {}, give {}; {}", others[0], setting, fix)
     raise ShapeError(
         f"shape is {shape}, which {dims} may make {target} or {others[0]}",
@@ -260,7 +260,7 @@ def _left(shape: Shape, target: Shape) -> int:
     return sum(before == after for before, after in zip(shape, target, strict=False))
 
 
-def _stated(shape: Shape, target: Shape, first: int, last: int) -> str:
+def _numbers(shape: Shape, target: Shape, first: int, last: int) -> str:
     """The numbers of a Reshape to ``target`` for these axes: 0 copies an axis, -1 is the rest."""
     return ",".join(
         str(size) if not isinstance(size, OpenSize) else "0" if shape[place : place + 1] == (size,) else "-1"

@@ -30,17 +30,17 @@ def _ways(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value], index: in
     x, other = bottoms[0].shape, bottoms[index].shape
     first, name = layer.bottom_blob(0), layer.bottom_blob(index)
     ways = [resizing(build, bottoms[index], x), resizing(build, bottoms[0], other)]
-    found = [way for way in ways[: 2 if len(bottoms) == 2 else 1] if way is not None]
+    repairs = [way for way in ways[: 2 if len(bottoms) == 2 else 1] if way is not None]
     if measure(x) == measure(other):
-        found.append(f'put a Reshape with the shape {dims(x)} between "{name}" and this layer')
+        repairs.append(f'put a Reshape with the shape {dims(x)} between "{name}" and this layer')
     elif (broadcasting := _broadcasting(layer)) and len(bottoms) == 2:
-        found += _broadcast(broadcasting, (first, x), (name, other))
-        found += _broadcast(broadcasting, (name, other), (first, x))
+        repairs += _broadcast(broadcasting, (first, x), (name, other))
+        repairs += _broadcast(broadcasting, (name, other), (first, x))
     for larger, smaller in ((name, first), (first, name)):
         sizes = {first: x, name: other}
         if _contains(sizes[larger], sizes[smaller]):
-            found.append(f'cut "{larger}" to the size of "{smaller}" with a Crop')
-    yield from found or [
+            repairs.append(f'cut "{larger}" to the size of "{smaller}" with a Crop')
+    yield from repairs or [
         f'make "{name}" with the shape {x}, as by another num_output of the layer that computes it'
     ]
 

@@ -118,7 +118,7 @@ OF_OTHER_TOOLS = {
     *("--resources",),  # dask worker
     *("--force-reinstall", "--no-cache-dir", "--upgrade"),  # pip
     *("--silent", "--pack-destination"),  # npm
-    *("--fp16", "--memPoolSize", "--workspace"),  # trtexec
+    *("--fp16", "--memPoolSize", "--onnx", "--saveEngine", "--workspace"),  # trtexec
     *("--query-gpu", "--format"),  # nvidia-smi
 }
 SPELLING = re.compile(r"(?<![\w-])--[a-z][\w-]*")

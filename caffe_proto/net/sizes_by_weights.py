@@ -27,22 +27,22 @@ def readers_of(blob: str, layers: Sequence[Layer], passes: Callable[[Layer], boo
                 yield layer
 
 
-def with_known_channels(model: Model) -> Model:
+def with_channels(model: Model) -> Model:
     """The net, with the shapes of inputs as far as its weights tell them. A warning names the layer of the weights."""
     sizes, warnings, layers = dict(model.sizes), list(model.warnings), list(model.layers)
     for place, layer in enumerate(layers):
         if layer.type != "Input" or layer.message.input_param.shape:
             continue
         for top in layer.tops:
-            if found := _told_by_weights(top, model):
-                sizes[top], reader = found
+            if sizes_and_layer := _sizes_by_weights(top, model):
+                sizes[top], reader = sizes_and_layer
                 warnings.append(
                     f'{layer.origin}: {_text(top, sizes[top])}, as the weights of "{reader.name}" tell'
                 )
-        layers[place] = _stated(layer, sizes)
+        layers[place] = _with_sizes(layer, sizes)
     for blob in model.missing:
-        if found := _told_by_weights(blob, model):
-            sizes[blob], _ = found
+        if sizes_and_layer := _sizes_by_weights(blob, model):
+            sizes[blob], _ = sizes_and_layer
     return replace(model, sizes=sizes, warnings=tuple(warnings), layers=tuple(layers))
 
 
@@ -50,35 +50,40 @@ def _text(blob: str, sizes: Sequence[int | None]) -> str:
     return f'input "{blob}" is of shape ({", ".join("?" if size is None else str(size) for size in sizes)})'
 
 
-def _told_by_weights(blob: str, model: Model) -> tuple[Sequence[int | None], Layer] | None:
+def _sizes_by_weights(blob: str, model: Model) -> tuple[Sequence[int | None], Layer] | None:
     """The sizes that are known with the weights of the first layer that has some, and that layer."""
     reader = next(readers_of(blob, model.layers, _keeps_channels), None)
     count = None if reader is None else _read_channels(reader)
     if reader is None or count is None:
         return None
-    known = model.sizes.get(blob)
-    if reader.type == "InnerProduct" and known and len(known) > 2:
-        return _of_row(known, count, reader)
-    axes = len(example_shape(blob, model.layers)) if known is None else len(known)
+    partial = model.sizes.get(blob)
+    if reader.type == "InnerProduct" and partial and len(partial) > 2:
+        return _of_row(partial, count, reader)
+    axes = len(example_shape(blob, model.layers)) if partial is None else len(partial)
     axis = reader.param.axis if reader.type == "InnerProduct" else 1
-    known = known or (None,) * axes
+    partial = partial or (None,) * axes
     if (
         not 0 <= axis < axes
-        or known[axis] is not None
+        or partial[axis] is not None
         or (reader.type == "InnerProduct" and axis != axes - 1)
     ):
         return None
-    return (*known[:axis], count, *known[axis + 1 :]), reader
+    return (*partial[:axis], count, *partial[axis + 1 :]), reader
 
 
 def _of_row(
-    known: Sequence[int | None], count: int, reader: Layer
+    partial: Sequence[int | None], count: int, reader: Layer
 ) -> tuple[Sequence[int | None], Layer] | None:
     """A row holds the channels of all pixels: theirs is the only size that may be missing."""
-    others = [size for size in known[2:] if size is not None]
-    if reader.param.axis != 1 or known[1] is not None or len(others) < len(known) - 2 or count % prod(others):
+    others = [size for size in partial[2:] if size is not None]
+    if (
+        reader.param.axis != 1
+        or partial[1] is not None
+        or len(others) < len(partial) - 2
+        or count % prod(others)
+    ):
         return None
-    return (known[0], count // prod(others), *known[2:]), reader
+    return (partial[0], count // prod(others), *partial[2:]), reader
 
 
 def _read_channels(layer: Layer) -> int | None:
@@ -97,7 +102,7 @@ def _keeps_channels(layer: Layer) -> bool:
     return layer.type in _KEEP_CHANNELS or (layer_type(layer.type).keeps_axes and layer.type not in _JOIN)
 
 
-def _stated(layer: Layer, sizes: Mapping[str, Sequence[int | None]]) -> Layer:
+def _with_sizes(layer: Layer, sizes: Mapping[str, Sequence[int | None]]) -> Layer:
     """The input with its shapes, if all sizes are known."""
     shapes = [sizes.get(top, (None,)) for top in layer.tops]
     if any(None in shape for shape in shapes):
@@ -109,14 +114,17 @@ def _stated(layer: Layer, sizes: Mapping[str, Sequence[int | None]]) -> Layer:
     return replace(layer, message=message)
 
 
+_ONE_PIXEL = (3, 1, 1)
+
+
 def placeholders(layers: Sequence[Layer]) -> dict[str, tuple[int, ...]]:
-    """The inputs that the file states to have 1x1 pixels, over which windows of more pixels slide."""
+    """The images that the file states to have 1x1 pixels, over which convolutions of more pixels slide."""
     return {
         top: tuple(shape.dim)
         for layer in layers
         if layer.type == "Input" and len(layer.message.input_param.shape) in (1, len(layer.tops))
         for top, shape in zip(layer.tops, [*layer.message.input_param.shape] * len(layer.tops), strict=False)
-        if len(shape.dim) == 4 and tuple(shape.dim[2:]) == (1, 1) and _is_windowed(top, layers)
+        if len(shape.dim) == 4 and tuple(shape.dim[1:]) == _ONE_PIXEL and _is_windowed(top, layers)
     }
 
 
