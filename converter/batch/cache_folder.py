@@ -79,19 +79,27 @@ def new_conversion(root: Path) -> Iterator[Path]:
         _empty(folder)
 
 
+_TRIES = 5
+"""Other processes may put and remove the same conversion while this one looks at the place."""
+
+
 def put(root: Path, complete: Path, key: str) -> None:
     """Put a complete conversion in its place, where none is intact. Raises ``OSError``."""
     place = place_of(root, key)
     place.parent.mkdir(exist_ok=True)
     _refuse_link(place.parent)
-    discard(root, place)
-    try:
-        complete.rename(place)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        if not _is_ours(place):  # else another process was faster
-            raise OSError(error.errno, f'"{place}" holds what prototrt did not write') from error
+    for _ in range(_TRIES):
+        discard(root, place)
+        try:
+            complete.rename(place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            if _is_ours(place):  # another process was faster
+                return
+        else:
+            return
+    raise OSError(errno.ENOTEMPTY, f'"{place}" holds what prototrt did not write')
 
 
 def discard(root: Path, folder: Path) -> None:

@@ -229,10 +229,10 @@ def in_the_list(error: OptionsError, place: Place, inherited: Sequence[str] = ()
 
 @cache
 def _types() -> Mapping[str, Any]:
-    """The type of each option. None is the absence of a key; ``States`` is a word there, inputs and settings
-    are files."""
+    """The type of each option. None is the absence of a key; ``States`` is a word there, inputs, scales and
+    settings are files."""
     hints = {name: hint for kind in GROUPS for name, hint in _hints(kind).items() if name in FIELDS}
-    return {**hints, "inputs": str, "settings": str, "state": States}
+    return {**hints, "inputs": str, "scales": str, "settings": str, "state": States}
 
 
 def _hints(kind: type[Options]) -> dict[str, Any]:

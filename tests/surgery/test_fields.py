@@ -58,8 +58,6 @@ def test_defaults_of_a_layer_without_its_message(tmp_path: Path) -> None:
         LayerField("negative_slope", "0", False),
         LayerField("engine", "DEFAULT", False),
         LayerField("relu6", "false", False),
-        LayerField("maximum", "0", False),
-        LayerField("minimum", "0", False),
     ]
 
 
