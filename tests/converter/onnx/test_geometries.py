@@ -22,7 +22,7 @@ from prototrt.tests.converter.onnx.test_readers import PROGRAMS, RUNNERS
 from prototrt.tests.geometries import GEOMETRIES, Case, filled
 
 FEW: Final = 3
-MANY: Final = 300
+MANY: Final = 30
 READERS = (*PROGRAMS, "onnx", "torch")
 REFUSED = {("opencv", "ReverseSequence"), ("opencv", "Reduce")}
 """What a program does not read: of Reduce, only results without axes."""
