@@ -144,8 +144,8 @@ def _largest(outcome: Outcome) -> str:
     """The largest difference that a verification found."""
     comparisons = (outcome.facts.get("verification") or {}).get("comparisons", [])
     # JSON has no infinity: it is null there.
-    found = [math.inf if one["max_abs"] is None else one["max_abs"] for one in comparisons]
-    return f"{max(found):.1e}" if found else ""
+    differences = [math.inf if one["max_abs"] is None else one["max_abs"] for one in comparisons]
+    return f"{max(differences):.1e}" if differences else ""
 
 
 def _name(text: str) -> str:
