@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 import prototrt
 
 ROOT = Path(__file__).parents[1]
-SUFFIXES = frozenset((".cpp", ".ipynb", ".json", ".md", ".png", ".py", ".svg", ".txt", ".yaml", ".yml"))
+SUFFIXES = frozenset((".cpp", ".h", ".ipynb", ".json", ".md", ".png", ".py", ".svg", ".txt", ".yaml", ".yml"))
 """Of pages, and of what they show or link to."""
 CONTENTS = {
     "Start": ["docs/tutorial", "docs/preprocessing", "docs/troubleshooting"],

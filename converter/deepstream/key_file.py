@@ -15,7 +15,7 @@ Groups: TypeAlias = dict[str, dict[str, str]]
 
 _BLANKS = " \t\n\f\r"
 _GROUP = re.compile(r"\[([^\[\]\x00-\x1f\x7f]+)\][ \t]*")
-_KEY = re.compile(r"[^=\[\]]*[^=\[\] ](?:\[[\w.@-]+\])?")
+_KEY = re.compile(r"[^=\[\]]+(?:(?<! )\[[\w.@-]+\])?")
 _ESCAPES = {"": "", "s": " ", "n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _LETTERS = {character: letter for letter, character in _ESCAPES.items() if character.strip(" ")}
 
