@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -237,7 +238,7 @@ def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
     for number in range(0, 10_000, WORKER_EVERY):
         Path("told").unlink(missing_ok=True)
         with monkeypatch.context() as change:
-            change.syspath_prepend(models / "site")
+            change.setenv("PYTHONPATH", os.pathsep.join([str(models / "site"), *filter(None, sys.path)]))
             change.setenv("FAULT", fault.name)
             change.setenv("FAULT_AT", str(number))
             failed = not succeeds(batch, "new")
