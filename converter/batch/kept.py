@@ -102,7 +102,7 @@ class Notes:
     @classmethod
     def load(cls, path: Path, key: str) -> Notes:
         """The notes of the conversion with that key. Raises ``OSError`` and ``ValueError``."""
-        content = json.loads(read_regular(path, "notes"))
+        content = json.loads(read_regular(path, "notes"), parse_constant=_refuse_constant)
         if not fits(content, {"sha256": str, "notes": _SHAPE}):
             raise ValueError("it does not say what was kept")
         notes = content["notes"]
@@ -137,6 +137,11 @@ def fits(value: Any, shape: Any) -> bool:
 def _fits_at(mapping: Mapping[str, Any], name: str, shape: Any) -> bool:
     key = name.removesuffix("?")
     return fits(mapping[key], shape) if key in mapping else name != key
+
+
+def _refuse_constant(name: str) -> None:
+    """Raise ``ValueError`` for what Python writes and JSON does not have: a report would hand it on."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _digest(notes: Mapping[str, Any]) -> str:

@@ -98,6 +98,10 @@ ODD: dict[str, tuple[Callable[[Path], object], str]] = {
         edited(lambda notes: notes["facts"].update(bytes=10**400)),
         "it does not say what was kept",
     ),
+    "a number that JSON does not have": (
+        edited(lambda notes: notes["facts"].update(seconds=float("nan"))),
+        "NaN is no number of JSON",
+    ),
     "a verification that is none": (
         edited(lambda notes: notes["facts"].update(verification={"comparisons": [{}]})),
         "it does not say what was kept",
