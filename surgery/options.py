@@ -177,8 +177,7 @@ class RewriteOptions(Options):
     nms: NmsForm = one_of(
         NmsForm,
         "native: suppress boxes with the NMS layer of ONNX or TensorRT where it decides as the fork"
-        " does. TensorRT for"
-        " RTX has no such layer.",
+        " does; OpenCV always gets that. TensorRT for RTX has no such layer.",
     )
     max_memory: str | None = option(
         "Memory limit for constants that the net itself makes; by default 80 % of the memory."
