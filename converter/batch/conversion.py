@@ -17,7 +17,7 @@ from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.batch.cache import Cache
 from prototrt.converter.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.batch.entry import Entry
-from prototrt.converter.batch.keys import files_of, options_of
+from prototrt.converter.batch.keys import files_of, options_of, product_of
 from prototrt.converter.batch.reports import (
     BatchResult,
     json_report,
@@ -73,7 +73,8 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
     _refuse_overwriting(models, options, entries)
     for entry in entries:
         loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
-        rewriting = options_of(RewriteOptions, entry.options)
+        product = product_of(entry.target, entry.options)
+        rewriting = product.rewriting(options_of(RewriteOptions, entry.options))
         survey = surveyed(entry.prototxt, loading, rewriting, tries_shapes=False)
         refusal = None if survey.message else refusal_of(entry)
         if refusal is not None:
