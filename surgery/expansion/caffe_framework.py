@@ -280,7 +280,7 @@ def _is_constant(layer: Layer) -> bool:
 def _with_inputs(layer: Layer, names: Collection[str]) -> Iterator[Layer]:
     """The layer with these of its tops as inputs, of the shapes that it states."""
     shapes = _shapes_in_layer(layer)
-    if not shapes and not {*layer.tops} <= {*names}:
+    if {*layer.tops}.isdisjoint(names) or not (shapes or {*layer.tops} <= {*names}):
         yield layer
         return
     for index, top in enumerate(layer.tops):

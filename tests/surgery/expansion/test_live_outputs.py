@@ -46,6 +46,11 @@ FED: dict[str, tuple[str, list[str], list[str]]] = {  # the net, its inputs with
     "all of one layer": (dummy({"x": SEQUENCE, "cont": MARKERS}) + LSTM, ["x", "cont"], ["h"]),
     "all numbers are stated": (dummy({"x": SEQUENCE + ONE, "cont": MARKERS + ONE}) + LSTM, ["x", "cont"], ["h"]),
     "a stated number is a constant beside data": (X + dummy({"k": SEQUENCE + ONE}) + SUM, ["x"], ["s"]),
+    "a Parameter stays what it is": (
+        X + op("Parameter", "parameter_param { shape { dim: [4, 2, 3] } }", (), ["k"]) + "\n" + SUM,
+        ["x"],
+        ["s"],
+    ),
     "one of a layer": (dummy({"x": f"{SEQUENCE}|type: 'gaussian'", "k": SEQUENCE + ONE}) + SUM, ["x"], ["s"]),
     "stated zeros are markers beside data": (X + dummy({"cont": f"{MARKERS}|value: 0"}) + LSTM, ["x"], ["h"]),
     "initial states, too": (X + CONT + STATES + EXPOSED, ["x", "cont"], ["h"]),
