@@ -15,6 +15,7 @@ from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import PathLike, takes_options
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.net.overrides import override
 from prototrt.caffe_proto.net.readings import (
     NetState,
     Reading,
@@ -33,7 +34,6 @@ from prototrt.caffe_proto.recognition import HDF5, NPZ, is_netdef, kind_of, text
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.findings import unknown_fields
 from prototrt.caffe_proto.text.marks import marked_recurrences
-from prototrt.caffe_proto.text.overrides import override
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
 from prototrt.caffe_proto.text.templates import filled
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, OpenFile, open_input
+from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
 from prototrt.caffe_proto.common.wording import Command, Worded
-from prototrt.caffe_proto.text.scalars import text_from_bytes
-from prototrt.caffe_proto.weights.wire import Field, Wire, leading_fields
+from prototrt.caffe_proto.text.scalars import text_without_mark
+from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
 
 _ENTRY_OF_ZIP, _EMPTY_ZIP = b"PK\x03\x04", b"PK\x05\x06"
 _NAME_OF_ENTRY = 30  # the offset of the first entry's name; its length is in the 4 bytes before it
@@ -22,6 +23,8 @@ _LAYER, _LAYERS, _V1_TYPE = 100, 2, 5
 # Numbers of Caffe2's NetDef, and of its operators.
 OP, OPERATOR_TYPE = 2, 4
 _WORD_OF_NETDEF = re.compile(rb"\b(?:op|external_input|external_output)\b")
+_WORDS_OF_NETDEF = ("op", "external_input", "external_output")
+_WORDS_OF_CAFFE = ("layer", "layers", "input", "input_dim", "input_shape", "state")
 # Numbers of ONNX's ModelProto.
 _IR_VERSION, _GRAPH = 1, 7
 
@@ -127,11 +130,32 @@ def is_netdef(file: OpenFile) -> bool:
     head = file.head
     if begins_database(head) or looks_like_operators(head):
         return True
-    if _WORD_OF_NETDEF.search(head) is None:
-        return False
-    from prototrt.caffe_proto.caffe2.files import begins_netdef  # few prototxts have such a word
+    return _WORD_OF_NETDEF.search(head) is not None and _begins_netdef(head)
 
-    return begins_netdef(head)
+
+def _begins_netdef(head: bytes) -> bool:
+    """Whether a text begins as a Caffe2 net: its first word that only one of both frameworks has is Caffe2's."""
+    text = text_without_mark(head)
+    try:
+        names = _outer_names(Tokens(text, ""))
+    except UnreadableFileError:
+        # Broken text is judged by its first word that belongs to one of the two only.
+        names = re.findall(r"^(\w+)", text, re.MULTILINE)
+    first = next((name for name in names if name in (*_WORDS_OF_NETDEF, *_WORDS_OF_CAFFE)), None)
+    return first in _WORDS_OF_NETDEF
+
+
+def _outer_names(tokens: Tokens) -> list[str]:
+    """The names of the fields at the top level."""
+    names, depth = [], 0
+    while (token := tokens.take()).kind is not TokenKind.END:
+        if token.text in ("{", "<"):
+            depth += 1
+        elif token.text in ("}", ">"):
+            depth -= 1
+        elif depth == 0 and token.kind is TokenKind.WORD:
+            names.append(token.text)
+    return names
 
 
 def _is_operator(head: bytes, item: Field) -> bool:
@@ -181,7 +205,7 @@ def text_of_prototxt(file: OpenFile) -> str:
     """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
     data = text_of(file, "a prototxt", PROTOTXT_FIRST)
     _refuse_binary(data, file.name, "a prototxt", PROTOTXT_FIRST)
-    text = text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+    text = text_without_mark(data)
     if is_solver(text):
         nets = nets_of_solver(text)
         raise UnreadableFileError(

@@ -27,11 +27,11 @@ from prototrt.caffe_proto.common.errors import (
     WeightsError,
 )
 from prototrt.caffe_proto.common.files import OpenFile
+from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fields, signed
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.caffe_proto.weights.damage import damaged
 from prototrt.caffe_proto.weights.stored_blob import FloatRun, add_numbers, array_of
-from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields, signed
 
 _SIZES = struct.Struct("<ii")
 _PART = "#%"  # behind the name of a blob that lies in several records, before the number of the part

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
 from prototrt.caffe_proto.common.files import OpenFile
+from prototrt.caffe_proto.common.wire import Wire, WireError, fields
 from prototrt.caffe_proto.recognition import (
     NETDEF,
     OP,
@@ -20,11 +20,8 @@ from prototrt.caffe_proto.recognition import (
 )
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.prototxt import parse_net
-from prototrt.caffe_proto.text.scalars import text_from_bytes
-from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
-from prototrt.caffe_proto.weights.wire import Wire, WireError, fields
+from prototrt.caffe_proto.text.scalars import text_from_bytes, text_without_mark
 
-_WORDS = ("op", "external_input", "external_output")
 _MOST = {
     "op": 40_000,
     "arg": 400_000,
@@ -37,7 +34,6 @@ _MOST = {
     "external_output": 100_000,
 }
 """How often fields may occur in a binary net; published nets have some thousand operators."""
-_CAFFE_WORDS = ("layer", "layers", "input", "input_dim", "input_shape", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +75,6 @@ def types_of(file: OpenFile, most: int) -> list[str] | None:
     return types
 
 
-def begins_netdef(head: bytes) -> bool:
-    """Whether a text begins as a Caffe2 net: its first word that only one of both frameworks has is Caffe2's."""
-    text = _text(head)
-    try:
-        names = _outer_names(Tokens(text, ""))
-    except UnreadableFileError:
-        # Broken text is judged by its first word that belongs to one of the two only.
-        names = re.findall(r"^(\w+)", text, re.MULTILINE)
-    first = next((name for name in names if name in (*_WORDS, *_CAFFE_WORDS)), None)
-    return first in _WORDS
-
-
-def _outer_names(tokens: Tokens) -> list[str]:
-    """The names of the fields at the top level."""
-    names, depth = [], 0
-    while (token := tokens.take()).kind is not TokenKind.END:
-        if token.text in ("{", "<"):
-            depth += 1
-        elif token.text in ("}", ">"):
-            depth -= 1
-        elif depth == 0 and token.kind is TokenKind.WORD:
-            names.append(token.text)
-    return names
-
-
 def read_net(source: OpenFile, what: str, *, allow_unknown: bool = False) -> ReadNet:
     """Read a whole net, which must be small. ``what`` is its name in messages, as in "a predict net"."""
     file, head = source.name, source.head
@@ -113,16 +84,12 @@ def read_net(source: OpenFile, what: str, *, allow_unknown: bool = False) -> Rea
     if looks_binary(head) or looks_like_operators(head):
         parse_binary(net, data, file)
         return ReadNet(net, (), ())
-    text = _text(data)
+    text = text_without_mark(data)
     parsed = parse_net(text, file, net)
     if not allow_unknown:
         raise_all([finding.error() for finding in parsed.findings])
     dropped = tuple(finding.dropped() for finding in parsed.findings)
     return ReadNet(net, tuple(parsed.lines.get("op", ())), dropped)
-
-
-def _text(data: bytes) -> str:
-    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
 
 
 def parse_binary(message: Message, data: bytes, file: str) -> None:

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.caffe2.files import parse_binary, read_net, refuse_man
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
 from prototrt.caffe_proto.common.files import OpenFile
+from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.recognition import NETDEF, OP, is_netdef, looks_like_operators, refuse_strangers
 from prototrt.caffe_proto.schema import Message
@@ -19,7 +20,6 @@ from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import FloatRun, add_numbers, array_of
-from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
 # Numbers of OperatorDef and Argument.
 _ARG, _ARG_NAME, _ARG_FLOATS = 5, 1, 5

@@ -1,1 +1,1 @@
-"""The text of a net: tokens, values, messages with their lines, fields set from outside."""
+"""The text of a net: tokens, values, messages with their lines."""

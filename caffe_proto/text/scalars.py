@@ -200,6 +200,11 @@ def text_from_bytes(data: bytes) -> str:
         return "".join(chr(ord(c) - 0xDC00) if 0xDC80 <= ord(c) <= 0xDCFF else c for c in text)
 
 
+def text_without_mark(data: bytes) -> str:
+    """The text of a file, without byte order mark."""
+    return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
+
+
 _OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
 """Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""
 

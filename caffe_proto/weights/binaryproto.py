@@ -8,10 +8,10 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.common.wire import WireError
 from prototrt.caffe_proto.recognition import refuse_strangers
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
-from prototrt.caffe_proto.weights.wire import WireError
 
 _WHAT = "a mean file (.binaryproto)"
 

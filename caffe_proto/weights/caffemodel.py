@@ -12,12 +12,12 @@ from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, OpenFile
+from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
 from prototrt.caffe_proto.recognition import CAFFEMODEL, looks_like_text, refuse_strangers
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import FromFile, StoredBlob, sha256_of
 from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
-from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields
 
 # Numbers of NetParameter in caffe.proto: the layers of the present form, and of V1 and V0.
 _LAYER, _LAYERS = 100, 2

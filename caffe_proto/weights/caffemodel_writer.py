@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from prototrt.caffe_proto.common.wire_writer import field_head, varint_bytes
 from prototrt.caffe_proto.weights import Array
-from prototrt.caffe_proto.weights.wire_writer import field_head, varint_bytes
 
 # Numbers of NetParameter, LayerParameter, BlobProto and BlobShape in caffe.proto.
 _NET_NAME, _LAYER, _NAME, _TYPE, _BLOBS, _DATA, _SHAPE, _DIM = 1, 100, 1, 2, 7, 5, 7, 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.weights.wire import CutShortError, WireError
+from prototrt.caffe_proto.common.wire import CutShortError, WireError
 
 
 @contextmanager

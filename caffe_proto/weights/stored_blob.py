@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import WeightsError
+from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fields, signed, varints
 from prototrt.caffe_proto.weights import Array, StoredBlob, checked_count
-from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, WireError, fields, signed, varints
 
 # Numbers of BlobProto in caffe.proto.
 _LEGACY_SIZES = (1, 2, 3, 4)

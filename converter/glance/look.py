@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 
 from prototrt.caffe_proto.common.files import OpenFile, errors_for_user, open_input
+from prototrt.caffe_proto.common.wire import Wire, leading_fields
 from prototrt.caffe_proto.recognition import (
     CAFFEMODEL,
     DATABASE,
@@ -25,7 +26,6 @@ from prototrt.caffe_proto.recognition import (
     may_be_text,
     refuse_strangers,
 )
-from prototrt.caffe_proto.weights.wire import Wire, leading_fields
 from prototrt.converter.glance.facts import FileFacts, FileKind
 
 _WHAT = "a model or its data"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields, signed, varints
 from prototrt.caffe_proto.text.scalars import text_from_bytes
-from prototrt.caffe_proto.weights.wire import Buffer, Field, Wire, fields, signed, varints
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from math import prod
 from prototrt.caffe_proto.caffe2.database import read_database
 from prototrt.caffe_proto.caffe2.files import read_net
 from prototrt.caffe_proto.common.files import OpenFile
+from prototrt.caffe_proto.common.wire import Buffer
 from prototrt.caffe_proto.recognition import looks_like_operators
 from prototrt.caffe_proto.schema import enum_name
 from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
-from prototrt.caffe_proto.weights.wire import Buffer
 from prototrt.converter.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.converter.glance.messages import Message
 from prototrt.surgery.ir.shapes import sizes

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from prototrt.caffe_proto.weights.wire_writer import field_head
+from prototrt.caffe_proto.common.wire_writer import field_head
 from prototrt.converter.onnx.api import element_type, imported
 from prototrt.converter.onnx.model import Proto
 from prototrt.converter.writing.ownership import DATA_MARK, Unnamed

@@ -12,8 +12,8 @@ import pytest
 
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.common.wire_writer import field_head, varint_bytes
 from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, is_netdef, kind_of, looks_like_operators
-from prototrt.caffe_proto.weights.wire_writer import field_head, varint_bytes
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.small_nets import Write
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.weights.wire import Wire
+from prototrt.caffe_proto.common.wire import Wire
 
 
 def field_head(number: int, size: int) -> bytes:
