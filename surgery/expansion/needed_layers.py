@@ -51,6 +51,7 @@ def needed_part(model: Model, outputs: Sequence[str] | None, framework: Framewor
         named = _named_blobs(model, outputs)
         return NeededPart(needed_layers(model, named), named, True, ())
     usual, left_out = framework.usual_outputs(model, _final_blobs(model))
+    _refuse_nothing(model, usual)
     layers = needed_layers(model, usual)
     return NeededPart(layers, _every_blob(model, layers) if is_all else usual, False, left_out)
 
@@ -63,8 +64,12 @@ def inputs_of(model: Model) -> tuple[str, ...]:
 def _final_blobs(model: Model) -> list[str]:
     """The blobs that no layer reads."""
     inputs = inputs_of(model)
-    names = [name for name in model.outputs if name not in inputs]
-    if not names:
+    return [name for name in model.outputs if name not in inputs]
+
+
+def _refuse_nothing(model: Model, outputs: Sequence[str]) -> None:
+    if not outputs:
+        inputs = inputs_of(model)
         silences = (layer for layer in model.layers if layer.type == "Silence")
         silenced = [name for layer in silences for name in layer.bottoms if name not in inputs]
         raise NetError(
@@ -74,7 +79,6 @@ def _final_blobs(model: Model) -> list[str]:
             if silenced
             else Worded("add a layer that computes something, or {}", CHOOSE_ANOTHER_NET),
         )
-    return names
 
 
 def _named_blobs(model: Model, outputs: Sequence[str]) -> list[str]:

@@ -51,6 +51,10 @@ REFUSED = {
         op("ReLU", "", ["x"], []) + RELU,
         f"{OP} (ReLU): has no top\n  fix: give it a top; a layer in place has its bottom as its top",
     ),
+    "a last layer without top": (
+        op("ReLU", "", ["x"], []),
+        f"{OP} (ReLU): has no top\n  fix: give it a top; a layer in place has its bottom as its top",
+    ),
     "more than an int": (
         op("Pooling", "pooling_param { kernel_size: 2 stride: 4294967295 }"),
         f"{OP} (Pooling): stride is 4294967295, expected at most 2147483647\n"
