@@ -69,7 +69,10 @@ _NUMBERS = (
     FieldDescriptor.CPPTYPE_UINT32,
     FieldDescriptor.CPPTYPE_UINT64,
 )
+_NEEDED = ("dim", "input_dim", "kernel_h", "kernel_size", "kernel_w", "num_output")
+"""Numbers without which a net means nothing, or another thing."""
 _QUOTED_NUMBER = re.compile(r"""(["'])[-+.0-9eE]+\1""")
+_QUOTED_BOOL = re.compile(r"""(["'])(true|false)\1""")
 _OF_OTHER_TYPES = ("true", "false", "inf", "infinity", "nan")
 """Words that are values, and not placeholders of a template."""
 
@@ -85,9 +88,11 @@ def fix_of_value(field: FieldDescriptor, token: Token) -> str:
         return Worded("write a number; or fill it in, if this is a template: {}", define)
     if field.enum_type is not None:
         return "write one of these names"
-    if field.cpp_type in _NUMBERS and _QUOTED_NUMBER.fullmatch(token.text):
+    quoted = _QUOTED_NUMBER if field.cpp_type in _NUMBERS else _QUOTED_BOOL
+    if quoted.fullmatch(token.text):
         return f"remove the quotes: {field.name}: {token.text[1:-1]}"
-    return f"write such a value, or leave {field.name} out"
+    way = f"as in {field.name}: 1" if field.name in _NEEDED else f"or leave {field.name} out"
+    return f"write such a value, {way}"
 
 
 def _fix_of_mixed_forms(field: FieldDescriptor, token: Token) -> str | None:

@@ -1,0 +1,201 @@
+"""What a message says to change in the net itself is changed, and the net converts.
+
+``goldens/repairs/*.yaml`` hold nets by the module that refuses them, and by what the message proposes. A net is a
+prototxt, or ``TYPE(shapes of the bottoms) fields of the layer``: its bottoms are b0, b1 and so on, its top is y, or
+those after ``->``. Otherwise ``x=1x4: `` may stand for the inputs of a prototxt. ``<<bad|good>>`` are the text that is
+refused and the text that the message asks for; if it names several ways out, they follow each other. A mapping has
+the ``net`` and
+
+- ``with``: options of load and rewrite; ``files``: texts by names;
+- ``then``: what a net says that needs another repair after this one.
+
+``remaining`` counts, by module, the places of the source that no case reaches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from sys import _getframe
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import yaml
+
+import prototrt
+from prototrt.caffe_proto.common.errors import ConversionError, Problems
+from prototrt.caffe_proto.text.findings import Finding
+from prototrt.caffe_proto.text.scalars import BadValueError
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.golden_cases import GOLDENS
+from prototrt.tests.repair_places import Line, RepairPlace, module_of, places_at, repair_places
+from prototrt.tests.small_nets import inputs_of, op
+
+_LAYER = re.compile(r"(?P<type>\w+)\((?P<shapes>[^)]*)\)(?: -> (?P<tops>[\w ]+);)?(?P<fields>.*)", re.DOTALL)
+_INPUTS = re.compile(r"(\w+=[\dx]+(?:, \w+=[\dx]+)*): ")
+_MARK = re.compile(r"<<(.*?)>>", re.DOTALL)
+_LOADING = {each.name for each in fields(prototrt.LoadOptions)}
+_ROOT = ROOT.resolve()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A net that a module refuses, and what it proposes."""
+
+    module: str
+    fix: str
+    net: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    then: str | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The prototxt as it is refused, and as each way out has it."""
+        counts = {len(mark.split("|")) for mark in _MARK.findall(self.net)}
+        assert len(counts) == 1, f"{self.net}: as many ways in each mark"
+        return [_prototxt(_chosen(self.net, way)) for way in range(counts.pop())]
+
+
+def _chosen(net: str, way: int) -> str:
+    return _MARK.sub(lambda mark: mark[1].split("|")[way], net)
+
+
+def _prototxt(net: str) -> str:
+    if layer := _LAYER.fullmatch(net.strip()):
+        shapes = {f"b{index}": shape for index, shape in enumerate(layer["shapes"].split(", "))}
+        return _inputs(shapes) + op(layer["type"], layer["fields"], shapes, (layer["tops"] or "y").split())
+    if whole := _INPUTS.match(net):
+        return _inputs(dict(each.split("=") for each in whole[1].split(", "))) + net[whole.end() :]
+    return net
+
+
+def _inputs(shapes: Mapping[str, str]) -> str:
+    return inputs_of({name: [*map(int, shape.split("x"))] for name, shape in shapes.items()})
+
+
+def _cases() -> Iterator[tuple[str, list[Case]]]:
+    for file in sorted((GOLDENS / "repairs").glob("*.yaml")):
+        for module, nets_by_fix in yaml.safe_load(file.read_text()).items():
+            if file.stem != "remaining":
+                yield (
+                    module,
+                    [_case(module, fix, net) for fix, nets in nets_by_fix.items() for net in _each(nets)],
+                )
+
+
+def _each(nets: Any) -> list[Any]:
+    return nets if isinstance(nets, list) else [nets]
+
+
+def _case(module: str, fix: str, facts: Any) -> Case:
+    if isinstance(facts, str):
+        return Case(module, fix, facts)
+    return Case(module, fix, facts["net"], facts.get("with", {}), facts.get("files", {}), facts.get("then"))
+
+
+CASES = dict(_cases())
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("module", CASES)
+def test_repairs_help(module: str) -> None:
+    follow_all(module)
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_remains_is_counted() -> None:
+    reached = {place for module in CASES for place in follow_all(module)}
+    remaining = Counter(place.module for place in repair_places() if place not in reached)
+    expected = yaml.safe_load((GOLDENS / "repairs" / "remaining.yaml").read_text())
+    assert dict(sorted(remaining.items())) == expected
+
+
+@cache
+def follow_all(module: str) -> frozenset[RepairPlace]:
+    """Follow the cases of a module; the places that they reach."""
+    places: set[RepairPlace] = set()
+    for case in CASES[module]:
+        places |= follow(case)
+    return frozenset(places)
+
+
+def follow(case: Case) -> set[RepairPlace]:
+    """Convert the net as it is refused, then each repaired one; the places that made the message."""
+    bad, *repaired = case.texts
+    lines: list[tuple[str | None, Line]] = []
+    with recorded(lines):
+        errors = errors_of(bad, case)
+    check(any(is_advice(case.fix, error.fix) for error in errors), "\n".join([bad, *map(str, errors)]))
+    for text in repaired:
+        left = [str(error) for error in errors_of(text, case)]
+        is_well = any(case.then in each for each in left) if case.then else not left
+        check(is_well, "\n".join([case.fix, text, *left]))
+    made = {
+        (own, line)
+        for fix, (file, line) in lines
+        if (fix is None or is_advice(case.fix, fix)) and (own := of_ours(file)) is not None
+    }
+    modules = {module_of(file) for file, _ in made}
+    check(case.module in modules, f"{bad}\nis refused by {sorted(modules)}")
+    return {place for line in made for place in places_at(line)}
+
+
+def is_advice(asked: str, fix: str | None) -> bool:
+    """Whether a fix is this text; a way to go on without the layer may follow it."""
+    return str(fix) == asked or str(fix).startswith(f"{asked}; or ")
+
+
+@cache
+def of_ours(file: str) -> str | None:
+    """The file below the root of the repository."""
+    path = Path(file).resolve()
+    return str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else None
+
+
+def errors_of(text: str, case: Case) -> Sequence[ConversionError]:
+    """What is wrong with a net: nothing if it converts."""
+    Path("net.prototxt").write_text(text)
+    for name, content in case.files.items():
+        Path(name).write_text(content)
+    loading = {name: value for name, value in case.options.items() if name in _LOADING}
+    others = {name: value for name, value in case.options.items() if name not in _LOADING}
+    try:
+        prototrt.rewrite(prototrt.load("net.prototxt", **{"random_weights": 1, **loading}), **others)
+    except Problems as problems:
+        return problems.errors
+    except ConversionError as error:
+        return [error]
+    return []
+
+
+@contextmanager
+def recorded(lines: list[tuple[str | None, Line]]) -> Iterator[None]:
+    """Within the block, ``lines`` are told the calls under way whenever a problem is made, with its fix."""
+    with ExitStack() as stack:
+        for kind in (ConversionError, Finding, BadValueError):
+            stack.enter_context(patch.object(kind, "__init__", _recording(kind.__init__, lines)))
+        yield
+
+
+def _recording(make: Any, lines: list[tuple[str | None, Line]]) -> Any:
+    def recording(self: Any, *values: Any, **named: Any) -> None:
+        make(self, *values, **named)
+        frame: FrameType | None = _getframe(1)
+        while frame is not None:
+            lines.append((self.fix, (frame.f_code.co_filename, frame.f_lineno)))
+            frame = frame.f_back
+
+    return recording
+
+
+def check(holds: bool, told: str) -> None:
+    if not holds:
+        pytest.fail(told, pytrace=False)
