@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from prototrt.caffe_proto.weights.named_arrays import load_arrays
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.cli import main
 from prototrt.converter.options import WAY_NAMES
 from prototrt.converter.sessions.session import ENGINE, WAYS
-from prototrt.converter.signatures import feeds
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run, strips
 
@@ -162,11 +161,12 @@ def test_verify_reads_no_expected_outputs_of_another_shape(
     np.savez(files[1], prob=strips()["prob"][0][:-1])
     read: list[str] = []
 
-    def load(path: str, names: Collection[str]) -> dict[str, Array]:
-        read.append(path)
-        return load_arrays(path, names)
+    def load(file: ArraysOfFile, names: Collection[str]) -> dict[str, Array]:
+        read.append(file.file)
+        return loaded(file, names)
 
-    monkeypatch.setattr(feeds, "load_arrays", load)
+    loaded = ArraysOfFile.loaded
+    monkeypatch.setattr(ArraysOfFile, "loaded", load)
     result = run("verify", DEPLOY, WEIGHTS, "--inputs", files[0], "--expect", files[1])
     assert (result.exit_code, result.stderr) == (
         3,

@@ -125,13 +125,19 @@ def changed(file: str) -> UnreadableFileError:
     )
 
 
+class _Mapped(mmap.mmap):
+    def seekable(self) -> bool:
+        """zipfile asks for it; before Python 3.13 it is missing."""
+        return True
+
+
 def mapped(stream: BinaryIO) -> Buffer:
     """The contents of a file: read if they are small, else mapped.
 
     If a mapped file is cut short while it is in use, the system ends the process with SIGBUS.
     """
     if os.fstat(stream.fileno()).st_size > _SMALL:
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return _Mapped(stream.fileno(), 0, access=mmap.ACCESS_READ)
     stream.seek(0)
     return stream.read()
 

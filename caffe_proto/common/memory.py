@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from prototrt.caffe_proto.common.errors import NetError
+
 _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -44,6 +46,21 @@ def usual_limit() -> int | None:
         with suppress(OSError, ValueError):  # "max" is no limit
             limits.append(int(Path(file).read_text()))
     return int(SHARE * min(limits)) if limits else None
+
+
+def refuse_beyond_memory(what: str, needed: int, where: str | None = None, size: int = 0) -> None:
+    """Raise ``NetError`` for what a file of ``size`` bytes states, if it takes more than the file and the memory have.
+
+    It is asked before the memory is taken: a few bytes can state any size.
+    """
+    most = usual_limit()
+    if most is not None and needed > max(most, size):
+        raise NetError(
+            f"{what} takes {text_of_bytes(needed)}, expected at most {text_of_bytes(most)}",
+            where=where,
+            because=f"that is {100 * SHARE:.0f} % of the memory of this machine",
+            fix="use smaller sizes, or a machine with more memory",
+        )
 
 
 @contextmanager

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError, WeightsError
 from prototrt.caffe_proto.common.files import errors_for_user
+from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.weights import Array, FromFile, StoredBlob, checked_count, sha256_of
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, announced
 
@@ -27,6 +30,11 @@ class ArrayFileWeights(FromFile):
     layers: Index = field(repr=False)
     warnings: tuple[str, ...] = ()
     holds_shared_once: bool = True
+
+    def __post_init__(self) -> None:
+        """Packed numbers may take a thousand times more than their file."""
+        needed = 4 * sum(prod(blob.shape) for blobs in self.layers.values() for blob in blobs.values())
+        refuse_beyond_memory("holding its weights", needed, self.file, os.path.getsize(self.file))
 
     @cached_property
     def sha256(self) -> str:

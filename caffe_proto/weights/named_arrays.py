@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import open_regular
+from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
+from prototrt.caffe_proto.common.files import Buffer, mapped, open_regular
+from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.weights import Array
-from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_arrays
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_arrays, name_of
 
 _NPY = b"\x93NUMPY"
 
 
-def announced_in(path: str) -> dict[str, Announced]:
+def announced_in(path: str) -> Mapping[str, Announced]:
     """The arrays in an npz file by name, as their headers describe them. Raises ``UnreadableFileError``."""
-    with _archive(path) as archive:
-        return announced_arrays(archive)
+    return ArraysOfFile(path).headers
 
 
 def load_arrays(path: str, names: Collection[str]) -> dict[str, Array]:
     """Load these arrays of an npz file. Raises ``UnreadableFileError``."""
-    with _archive(path) as archive:
-        announced_arrays(archive)  # NumPy allocates any size that a header states
-        return {name: _array(archive, name) for name in names}
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
-    members = archive.namelist()
-    with archive.open(name if name in members else f"{name}.npy") as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
+    return ArraysOfFile(path).loaded(names)
 
 
 @contextmanager
-def _archive(path: str) -> Iterator[zipfile.ZipFile]:
-    """The open npz file. Errors in it become messages."""
+def _errors_of(path: str) -> Iterator[None]:
+    """Errors in an npz file become messages."""
     try:
-        with open_regular(path, "an npz file") as stream:
-            if stream.read(len(_NPY)) == _NPY:
-                raise ValueError("it holds one array without a name")
-            with zipfile.ZipFile(stream) as archive:
-                yield archive
-    except UnreadableFileError:
+        yield
+    except ConversionError:
         raise
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
@@ -63,39 +52,72 @@ def _archive(path: str) -> Iterator[zipfile.ZipFile]:
 
 
 class ArraysOfFile(Mapping[str, Array]):
-    """The arrays of an npz file, each of which is read on request."""
+    """The arrays of an npz file, each of which is read on request. The file is opened once."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
     @cached_property
-    def _announced(self) -> Mapping[str, Announced]:
-        return announced_in(self.file)
+    def _content(self) -> Buffer:
+        with open_regular(self.file, "an npz file") as stream:
+            return mapped(stream)
 
-    def shape_of(self, name: str) -> tuple[int, ...]:
-        """The shape in the header of an array, which is not read."""
-        return self._announced[name].shape
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        content = self._content
+        if content[: len(_NPY)] == _NPY:
+            raise ValueError("it holds one array without a name")
+        return zipfile.ZipFile(
+            io.BytesIO(content) if isinstance(content, bytes) else cast(IO[bytes], content)
+        )
+
+    @cached_property
+    def headers(self) -> Mapping[str, Announced]:
+        """What the file says of each array. NumPy allocates any size that a header states, so each is checked."""
+        with _errors_of(self.file):
+            return announced_arrays(self._archive)
+
+    @cached_property
+    def _members(self) -> Mapping[str, zipfile.ZipInfo]:
+        return {name_of(member): member for member in self._archive.infolist()}
+
+    def loaded(self, names: Collection[str]) -> dict[str, Array]:
+        """These arrays. Raises ``NetError`` for more than the file and the memory hold, ``UnreadableFileError``."""
+        headers = self.headers
+        with _errors_of(self.file):
+            needed = sum(headers[name].nbytes for name in names)
+            refuse_beyond_memory("reading its arrays", needed, self.file, len(self._content))
+            return {name: self._array(name) for name in names}
+
+    def _array(self, name: str) -> Array:
+        with self._archive.open(self._members[name]) as stream:
+            array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+            return array
 
     def __getitem__(self, name: str) -> Array:
-        if name not in self._announced:
+        if name not in self.headers:
             raise KeyError(name)
-        return load_arrays(self.file, [name])[name]
+        return self.loaded([name])[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._announced
+        return name in self.headers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._announced)
+        return iter(self.headers)
 
     def __len__(self) -> int:
-        return len(self._announced)
+        return len(self.headers)
 
 
 @dataclass(frozen=True)
 class ArraysOnRequest(Mapping[str, Array]):
-    """Arrays by name, each of which is made on request: all of them may be much larger than their file."""
+    """Arrays by name, each of which is made on request: all of them may be much larger than their file.
+
+    ``shapes`` are those that are known before.
+    """
 
     makers: Mapping[str, Callable[[], Array]]
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Array:
         return self.makers[name]()
@@ -112,4 +134,8 @@ class ArraysOnRequest(Mapping[str, Array]):
 
 def shape_in(arrays: Mapping[str, Array], name: str) -> tuple[int, ...]:
     """The shape of one of the arrays. An array in a file is not read for it."""
-    return arrays.shape_of(name) if isinstance(arrays, ArraysOfFile) else arrays[name].shape
+    if isinstance(arrays, ArraysOfFile):
+        return arrays.headers[name].shape
+    if isinstance(arrays, ArraysOnRequest) and name in arrays.shapes:
+        return arrays.shapes[name]
+    return arrays[name].shape

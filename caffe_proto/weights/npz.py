@@ -45,6 +45,10 @@ class Announced(NamedTuple):
     begin: int
     """Where they begin in the file."""
 
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
 
 def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
     """The header of a member of an npz file. Raises ``ValueError``, and what zipfile and NumPy raise for damage."""
@@ -63,11 +67,16 @@ def announced_by(stream: IO[bytes], size: int) -> Announced:
     return Announced(tuple(shape), dtype, (size - head.tell()) // max(dtype.itemsize, 1), head.tell())
 
 
+def name_of(member: zipfile.ZipInfo) -> str:
+    """The name of the array that a member of an npz file holds."""
+    return member.filename.removesuffix(".npy")
+
+
 def announced_arrays(archive: zipfile.ZipFile) -> dict[str, Announced]:
     """All arrays of the file by name. Raises ``ValueError`` where a member has another size than its header says."""
     arrays = {}
     for member in archive.infolist():
-        name = member.filename.removesuffix(".npy")
+        name = name_of(member)
         arrays[name] = announced(archive, member)
         refuse_contradiction(arrays[name], f'"{name}"')
     return arrays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def collect(
 
 def _calls(data: Data, advance: Callable[[], object]) -> Iterator[Call]:
     for part in data.read():
-        yield from part
+        yield from (replace(call, feeds={**call.feeds}) for call in part)  # read once
         advance()
 
 

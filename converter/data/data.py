@@ -12,14 +12,16 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.common.files import errors_for_user, open_regular
+from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.weights.named_arrays import shape_in
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_by, refuse_contradiction
 from prototrt.converter.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
 from prototrt.converter.data.loaders import loader_of
 from prototrt.converter.signatures.arrays import host_array
 from prototrt.converter.signatures.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.signatures.signature import Signature
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Value
 
 _ARRAY_SUFFIXES = (".npy", ".npz")
 
@@ -154,7 +156,11 @@ def _refuse_misfits_of_parts(
     """Raise ``ConversionError`` for shapes that do not fit, also of arrays that hold several calls."""
     nothing = np.zeros((), np.bool_)
     shapes = [{name: np.broadcast_to(nothing, array.shape) for name, array in feed.items()} for feed in feeds]
-    refuse_misfits(file, [part for feed in shapes for part in split(feed, signature)], signature)
+    parts = [split(feed, signature) for feed in shapes]
+    refuse_misfits(file, [part for call in parts for part in call], signature)
+    if any(len(call) > 1 for call in parts):  # all arrays are read at once
+        sizes = {id(array): array.nbytes for feed in feeds for array in feed.values()}
+        refuse_beyond_memory("reading its arrays", sum(sizes.values()), file)
 
 
 def _numbered(where: str, call: int, calls: int) -> str:
@@ -188,26 +194,26 @@ def split(feed: Feeds, signature: Signature) -> list[Feeds]:
     Both leave one call alone. Arrays that all calls share have the shape of the input.
     """
     inputs = {value.name: value for value in signature.inputs}
-    arrays = {name: array for name, array in feed.items() if name in inputs}
-    rows = {name: _rows(array, inputs[name]) for name, array in arrays.items()}
-    counts = {len(row) for row in rows.values() if row is not None}
+    rows = {name: _rows(shape_in(feed, name), inputs[name]) for name in feed if name in inputs}
+    counts = {row[0] for row in rows.values() if row is not None}
     if len(counts) != 1:
         return [feed]
+    arrays = {name: feed[name] if row is None else feed[name].reshape(row) for name, row in rows.items()}
     return [
-        {name: arrays[name] if row is None else row[call] for name, row in rows.items()}
+        {name: array if rows[name] is None else array[call] for name, array in arrays.items()}
         for call in range(counts.pop())
     ]
 
 
-def _rows(array: Array, value: Value) -> Array | None:
-    """The array with a row for each call; None where it is one call, or something else."""
+def _rows(given: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
+    """The shape of an array with a row for each call; None where it is one call, or something else."""
     shape = value.shape
-    if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
-        return array
-    fits = array.ndim == len(shape) > 0 and array.shape[1:] == shape[1:] and isinstance(shape[0], int)
-    if not fits or not 0 < int(shape[0]) < array.shape[0] or array.shape[0] % int(shape[0]):
+    if len(given) == len(shape) + 1 and given[1:] == shape:
+        return given
+    fits = len(given) == len(shape) > 0 and given[1:] == shape[1:] and isinstance(shape[0], int)
+    if not fits or not 0 < int(shape[0]) < given[0] or given[0] % int(shape[0]):
         return None
-    return array.reshape(-1, *array.shape[:0], int(shape[0]), *array.shape[1:])
+    return (given[0] // int(shape[0]), int(shape[0]), *given[1:])
 
 
 def _loaded(

@@ -22,7 +22,7 @@ from prototrt.converter.runtime.operands import (
 )
 from prototrt.converter.runtime.ports import Ports, bytes_of
 from prototrt.converter.runtime.transfers import InputRoute, OutputRoute
-from prototrt.converter.signatures.signature import concrete, refuse_lost, shape_of_zeros
+from prototrt.converter.signatures.signature import concrete, fillable, refuse_lost
 from prototrt.converter.signatures.steps import shape_of_step
 from prototrt.surgery.ir import Array, Value
 
@@ -114,7 +114,7 @@ class CallMaker:
             elif value.name in carried:
                 refuse_lost(value, carried[value.name], expected)
             else:
-                shape_of_zeros(value, sizes)
+                fillable(value, sizes)
             shapes[value.name] = expected
         return shapes
 

@@ -18,7 +18,7 @@ from prototrt.converter.signatures.signature import (
     largest,
     refuse_lost,
     refuse_streams,
-    shape_of_zeros,
+    zeros,
 )
 from prototrt.converter.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
 from prototrt.converter.signatures.streams import StreamRows
@@ -104,7 +104,7 @@ class EvaluatorRunner:
         feeds = {**state, **fed}
         for name, value in signature.states.items():
             if name not in feeds:
-                feeds[name] = np.zeros(shape_of_zeros(value, sizes), value.dtype.numpy)
+                feeds[name] = zeros(value, sizes)
             elif name not in fed:
                 refuse_lost(value, feeds[name].shape, concrete(value.shape, sizes))
         arrays = {value.name: self._fitting(value, feeds[value.name], sizes) for value in signature.inputs}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from prototrt.converter.signatures.signature import concrete
+from prototrt.converter.signatures.signature import zeros
 from prototrt.converter.signatures.streams import StreamRows
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Value
 
 if TYPE_CHECKING:
     from prototrt.converter.sessions.evaluation import EvaluatorRunner
@@ -37,7 +38,7 @@ class HostStateStore:
     def __init__(self, runner: EvaluatorRunner, streams: StreamRows, count: int) -> None:
         self._runner, self._axes = runner, streams.axes
         self._arrays = {
-            name: np.repeat(np.zeros(concrete(value.shape, {}), value.dtype.numpy), count, self._axes[name])
+            name: zeros(_of_streams(value, count, self._axes[name]), {})
             for name, value in streams.signature.states.items()
         }
 
@@ -65,3 +66,7 @@ class HostStateStore:
     def _rows(self, name: str, array: Array) -> Array:
         """A view with the streams first."""
         return np.moveaxis(array, self._axes[name], 0)
+
+
+def _of_streams(state: Value, count: int, axis: int) -> Value:
+    return replace(state, shape=(*state.shape[:axis], count, *state.shape[axis + 1 :]))

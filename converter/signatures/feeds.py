@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.caffe_proto.weights.named_arrays import announced_in, load_arrays
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, ArraysOnRequest, announced_in
 from prototrt.caffe_proto.weights.npz import Announced
 from prototrt.converter.signatures.signature import Signature, concrete, lost_state
 from prototrt.converter.writing.files import atomic_write
 from prototrt.surgery.ir import Array
 
-Feeds = dict[str, Array]
+Feeds: TypeAlias = Mapping[str, Array]
 _MOST_CALLS = 1000  # where the file itself does not hold inputs for half of them
 
 
@@ -30,21 +32,32 @@ def read_feeds(
     """The inputs of each call.
 
     An array called ``NAME`` is fed in every call, ``NAME/0`` only in call 0, ``NAME/1`` only in call 1, and so on.
-    Without ``calls``, the largest number says how many calls there are, at least one. Other arrays are not read.
+    Without ``calls``, the largest number says how many calls there are, at least one. Other arrays are not read, and
+    those of single calls on request, each time: a small file can hold many calls.
     ``check`` sees the types and shapes of all calls before any array is read.
     Raises ``ConversionError`` for a file that cannot be read, and for numbers beyond ``calls``, with ``fix``, which
     takes the number of calls that the file has arrays for.
     """
-    names = set(inputs)
-    headers = announced_in(path)
+    names, file = set(inputs), ArraysOfFile(path)
+    headers = file.headers
     keys = [
         {name: key for name, key in call.items() if name in names}
         for call in _by_call(headers, names, calls, path, fix)
     ]
     if check is not None:
         check([{name: headers[key] for name, key in call.items()} for call in keys])
-    arrays = load_arrays(path, {key for call in keys for key in call.values()})
-    return [{name: arrays[key] for name, key in call.items()} for call in keys]
+    shared = file.loaded({key for call in keys for name, key in call.items() if key == name})
+    return [_feeds(call, shared, file) for call in keys]
+
+
+def _feeds(keys: Mapping[str, str], shared: Feeds, file: ArraysOfFile) -> Feeds:
+    """The inputs of one call, by the keys of their arrays."""
+    if all(key in shared for key in keys.values()):
+        return {name: shared[key] for name, key in keys.items()}
+    makers = {
+        name: partial((shared if key in shared else file).__getitem__, key) for name, key in keys.items()
+    }
+    return ArraysOnRequest(makers, {name: file.headers[key].shape for name, key in keys.items()})
 
 
 def _by_call(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
+
+import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.converter.signatures.indices import IndexRange, index_ranges
@@ -213,16 +217,25 @@ def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
     return tuple(size(dim) for dim in shape)
 
 
-def shape_of_zeros(value: Value, sizes: SymbolSizes) -> tuple[int, ...]:
-    """The shape of a state that begins at zero. Raises ``ShapeError`` if the inputs of the call do not give it one."""
+def fillable(value: Value, sizes: SymbolSizes, what: str = "state") -> tuple[int, ...]:
+    """The shape of an input that no caller gives: of a state that begins at zero, for one.
+
+    Raises ``ShapeError`` if the inputs of the call do not give it one, and ``NetError`` if memory cannot hold it.
+    """
     shape = concrete(value.shape, sizes)
     if min(shape, default=0) < 0:
         raise ShapeError(
-            f'the state "{value.name}" would have the shape {shape}',
+            f'the {what} "{value.name}" would have the shape {shape}',
             because="the inputs of this call give one of its sizes no number, or a negative one",
-            fix="give the state with the inputs, or convert the net again if its manifest was changed",
+            fix=f"give the {what} with the inputs, or convert the net again if its manifest was changed",
         )
+    refuse_beyond_memory(f'the {what} "{value.name}"', prod(shape) * value.dtype.numpy.itemsize)
     return shape
+
+
+def zeros(value: Value, sizes: SymbolSizes) -> Array:
+    """A state that begins at zero. Raises what ``fillable`` raises."""
+    return np.zeros(fillable(value, sizes), value.dtype.numpy)
 
 
 def _fix_of_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.signatures.arrays import converted, host_array
-from prototrt.converter.signatures.signature import Signature, SymbolSizes, concrete
+from prototrt.converter.signatures.signature import Signature, SymbolSizes, concrete, fillable
 from prototrt.converter.signatures.steps import refuse_fed_states
 from prototrt.surgery.ir import Array, Dim, Range, Value, computable, range_of, symbols_of
 
@@ -119,10 +119,10 @@ def cont_array(signature: Signature, name: str, sizes: SymbolSizes, starts: bool
     None if its axis of streams or one of its sizes is unknown.
     """
     (value,) = (value for value in signature.inputs if value.name == name)
-    shape, axis = concrete(value.shape, sizes), signature.stream_axes.get(name)
-    if axis is None or -1 in shape:
+    axis = signature.stream_axes.get(name)
+    if axis is None or -1 in concrete(value.shape, sizes):
         return None
-    cont = np.ones(shape, value.dtype.numpy)
+    cont = np.ones(fillable(value, sizes, "input"), value.dtype.numpy)
     np.moveaxis(cont, axis, -1)[(0,) * (cont.ndim - 1)] = not starts
     return cont
 

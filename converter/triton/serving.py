@@ -16,7 +16,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.converter.sessions.session import Session
-from prototrt.converter.signatures.signature import concrete
+from prototrt.converter.signatures.signature import fillable, zeros
 from prototrt.converter.triton.demands import trust_of
 from prototrt.surgery.ir import Array, computable, range_of
 
@@ -122,7 +122,7 @@ class Serving:
             if value.name in feeds and value.name != self.control:
                 signature.refuse_misfit(value, feeds[value.name].shape, sizes)
             elif self.control is not None and value.name not in signature.states:
-                feeds[value.name] = _over_steps(feeds[self.control], concrete(value.shape, sizes))
+                feeds[value.name] = _over_steps(feeds[self.control], fillable(value, sizes, "input"))
         signature.refuse_names(feeds)
         first = feeds[signature.inputs[0].name]
         return _Job(place, request, feeds, first.shape[0] if first.shape else 1)
@@ -140,7 +140,7 @@ class Serving:
                 fix="start it again: set sequence_start in its first request",
             )
         return {
-            name: self.initial.get(name, np.zeros(concrete(value.shape, self._one), value.dtype.numpy))
+            name: self.initial[name] if name in self.initial else zeros(value, self._one)
             for name, value in states.items()
         }
 

@@ -190,14 +190,15 @@ def _each(
             if way != REFERENCE
         },
     }
-    for call, (feeds, starts_anew) in enumerate(calls):
+    for call, (given, starts_anew) in enumerate(calls):
+        feeds = {**given}  # arrays of a file are read now, once for all ways
         for session in sessions.values() if starts_anew else ():
             session.reset()
         results = {way: _results(session, feeds, truth.layout.name) for way, session in sessions.items()}
         bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
         if expected is not None:
-            refuse_unlike(expected[call], results[REFERENCE])
-            bases[EXPECTED] = expected[call]
+            bases[EXPECTED] = {**expected[call]}
+            refuse_unlike(bases[EXPECTED], results[REFERENCE])
         for (way, actual), (against, base) in product(results.items(), bases.items()):
             for blob, reference_array in base.items() if way != against else ():
                 wider = _tolerance_of(way, tolerance)

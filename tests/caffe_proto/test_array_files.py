@@ -198,3 +198,19 @@ def test_random_weights_are_asked_for(write: Write) -> None:
     assert model.weights.seed == 7
     assert model.layers[0].blobs is None
     assert model.warnings == ()
+
+
+def test_packed_weights_that_no_memory_holds(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 10**6)
+    net, zeros = write(NET), np.zeros((1000, 300), np.float32)
+    np.savez_compressed("m.npz", **{"a/b/0": zeros})  # type: ignore[arg-type]
+    packed = {"data": zeros, "compression": "gzip"}
+    for file in ("m.npz", save_hdf5(**{"data/a/b/0": packed})):
+        with pytest.raises(ConversionError) as caught:
+            load(net, file)
+        assert str(caught.value) == (
+            f"{file}: holding its weights takes 1.2 MB, expected at most 1.0 MB\n"
+            "  because that is 80 % of the memory of this machine\n"
+            "  fix: use smaller sizes, or a machine with more memory"
+        )
+    assert load(net, save_npz(**{"a/b/0": zeros})).layers[0].blobs

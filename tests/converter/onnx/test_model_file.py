@@ -13,6 +13,7 @@ import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError, UnreadableFileError
 from prototrt.tests.command_line import run
 from prototrt.tests.digit_strips import digits, probabilities, steps
+from prototrt.tests.memory import little_memory
 
 
 @pytest.fixture
@@ -136,3 +137,15 @@ def test_names_of_a_model_reach_the_terminal_only_in_our_message(
     with pytest.raises(ConversionError, match=r"^onnxruntime fails\n"):
         session.run({"x": np.ones((3, 2), np.float32)})
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_state_that_no_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 10**9)
+    session = prototrt.Session(small(tmp_path, shape=[10**9, 2]))
+    with little_memory(), pytest.raises(ConversionError) as caught:
+        session.run({"x": np.ones((3, 2), np.float32)})
+    assert str(caught.value) == (
+        'the state "h" takes 8.0 GB, expected at most 1.0 GB\n'
+        "  because that is 80 % of the memory of this machine\n"
+        "  fix: use smaller sizes, or a machine with more memory"
+    )

@@ -429,6 +429,17 @@ def test_pools_that_cannot_be(
     assert gpu_of(engine).memory == {}
 
 
+def test_states_of_more_streams_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 10**6)
+    with pytest.raises(NetError) as caught:
+        prototrt.Sessions(GRAPH, 10**9)
+    assert str(caught.value) == (
+        'the state "lstm_h_0" takes 32.0 GB, expected at most 1.0 MB\n'
+        "  because that is 80 % of the memory of this machine\n"
+        "  fix: use smaller sizes, or a machine with more memory"
+    )
+
+
 @pytest.mark.parametrize("on", WAYS)
 def test_mistakes_of_callers(on: Way) -> None:
     with pool_of(on, streams=2) as pool:

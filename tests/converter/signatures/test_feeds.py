@@ -7,6 +7,7 @@ import tempfile
 import zipfile
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, load_arrays, shape_in
+from prototrt.converter.data.data import calls_of
 from prototrt.converter.signatures.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 from prototrt.converter.signatures.signature import Signature
 from prototrt.surgery.ir import Array, DType, Value
@@ -223,3 +225,60 @@ def test_the_shape_of_an_array_in_a_file_is_known_without_reading_it(tmp_path: P
     with little_memory():
         assert shape_in(ArraysOfFile(path), "x") == (25 << 20,)
     assert shape_in({"x": np.zeros((2, 3))}, "x") == (2, 3)
+
+
+MANY = 40
+ZEROS = np.zeros((4 << 20,), np.float32)
+LONG = Signature((Value("x", DType.FLOAT32, ZEROS.shape), Value("y", DType.FLOAT32, (1,))), (), ())
+
+
+def many_calls(path: Path, **shared: Array) -> str:
+    """An npz file of 0.7 MB with 640 MB of zeros."""
+    np.savez_compressed(path, **{f"x/{call}": ZEROS for call in range(MANY)}, **shared)  # type: ignore[arg-type]
+    return str(path)
+
+
+def test_arrays_of_single_calls_are_read_on_request(tmp_path: Path) -> None:
+    """From a file that is opened once: opening it takes as long as there are arrays."""
+    path = many_calls(tmp_path / "in.npz", y=np.ones(1))
+    with patch.object(zipfile, "ZipFile", wraps=zipfile.ZipFile) as opening, little_memory():
+        for call in calls_of(Path(path), LONG):
+            assert (call.feeds["x"].nbytes, call.feeds["y"].tolist()) == (ZEROS.nbytes, [1])
+    assert opening.call_count == 1
+
+
+def test_an_array_of_one_call_instead_of_the_shared_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.npz", x=np.array(0), x__1=np.array(1))
+    assert [int(feed["x"]) for feed in read_feeds(path, ["x"], calls=3)] == [0, 1, 0]
+
+
+TOO_LARGE = (
+    ": reading its arrays takes {}, expected at most 10.0 MB\n"
+    "  because that is 80 % of the memory of this machine\n"
+    "  fix: use smaller sizes, or a machine with more memory"
+)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "needed"),
+    [
+        ({"x": np.zeros((1, 4 << 20), np.float32), "y": np.ones(1)}, "16.8 MB"),
+        ({f"x/{call}": np.zeros((2, 1 << 20), np.float32) for call in range(2)}, "16.8 MB"),
+    ],
+    ids=["of all calls", "each of several calls"],
+)
+def test_arrays_that_are_read_at_once_must_fit(
+    arrays: dict[str, Array], needed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 10_000_000)
+    path, shape = tmp_path / "in.npz", next(iter(arrays.values())).shape[1:]
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    signature = Signature((Value("x", DType.FLOAT32, shape),), (), ())
+    with little_memory(), pytest.raises(ConversionError) as raised:
+        calls_of(path, signature)
+    assert str(raised.value) == f"{path}{TOO_LARGE.format(needed)}"
+
+
+def test_a_file_may_be_as_large_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 1000)
+    assert load_arrays(write(tmp_path / "in.npz", x=np.ones(300)), ["x"])["x"].shape == (300,)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ from hypothesis import strategies as st
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.sessions.session import Session
+from prototrt.converter.signatures.signature import Signature
 from prototrt.converter.triton.served import Served
 from prototrt.converter.triton.serving import Arrays, Request, Serving
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Dim, DType, OpenSize, Range, Recurrence, Value
 from prototrt.tests.converter.triton.nets import POOLING, ROWS, lstm, lstm_of_one_stream, served
 from prototrt.tests.small_nets import inputs_of, numbers
 
@@ -200,3 +203,32 @@ def test_a_net_that_takes_no_batch() -> None:
     found = outputs(serving(net).answer([Request({"x": x}) for x in images]))
     for image, each in zip(images, found, strict=True):
         np.testing.assert_array_equal(each, image.reshape(8, 4))
+
+
+M, K = (OpenSize.symbol(name, Range(1, 2, 8)) for name in ("M", "K"))
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ((1, 2**40), 'the state "h" takes 4398.0 GB, expected at most 1.0 GB'),
+        ((M, K), 'the state "h" would have the shape (1, -1)'),
+    ],
+)
+def test_a_manifest_that_states_other_sizes(
+    state: tuple[Dim, ...], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server gets a message, and goes on."""
+    monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 10**9)
+    h, out, x = (Value(name, DType.FLOAT32, state) for name in ("h", "out", "x"))
+    signature = Signature((replace(x, shape=(1, 3)), h), (out,), (Recurrence(h, out, True),))
+    session = SimpleNamespace(signature=signature)
+    (answer,) = Serving(session).answer([Request({"x": numbers(1, 3)}, 1, starts=True)])  # type: ignore[arg-type]
+    assert refusal(answer).splitlines()[0] == problem
+
+
+def test_steps_that_no_input_counts() -> None:
+    cont = Value("cont", DType.FLOAT32, (M, K))
+    session = SimpleNamespace(signature=Signature((Value("x", DType.FLOAT32, (1, 3)), cont), (), ()))
+    (answer,) = Serving(session, "cont").answer([Request({"x": numbers(1, 3), "cont": START})])  # type: ignore[arg-type]
+    assert refusal(answer).splitlines()[0] == 'the input "cont" would have the shape (-1, -1)'
