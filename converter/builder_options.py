@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.suggestions import close_names
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 
 if TYPE_CHECKING:
     from prototrt.converter.options import BuildOptions
@@ -130,7 +130,9 @@ BUILDER_OPTIONS = (
             "rtx": Refusal(
                 "TensorRT for RTX times no kernels when it builds",
                 Worded(
-                    "leave it out; {} keeps what is compiled when the engine runs", Option("runtime_cache")
+                    "leave it out: what `{}` compiles it keeps with {}",
+                    Command("run"),
+                    Option("runtime_cache"),
                 ),
             )
         },

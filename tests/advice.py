@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from prototrt.caffe_proto.common.errors import ConversionError, Problems
 from prototrt.caffe_proto.common.wording import Command, Option, Shortened, Worded, python_words, worded
 from prototrt.cli import main
-from prototrt.converter.commandline import failures, frame, logs, printing
-from prototrt.converter.commandline.wording import command_line_words
+from prototrt.converter.commandline import failures, frame, logs, printing, report
+from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
 from prototrt.surgery.ir import Graph
 from prototrt.tests.fresh_python import ROOT
 
@@ -30,6 +30,7 @@ Place = tuple[str, int]
 
 _ROOT = ROOT.resolve()
 _OR = re.compile(r"; or |, or |; | or ")
+_OF_COMMAND = re.compile(r"\0`?( does)? with $")
 _LEAVE_OUT = re.compile(r"\b(leave out|leave|omit|without|instead of)\s*$")
 _PART = re.compile("\0(\\d+)\0")
 _ADDING = ("shapes", "sizes", "define", "overrides", "replace", "plugin")
@@ -42,7 +43,7 @@ USUAL = {"N": "1", "T": "2", "C": "4", "L": "16", "H": "32", "W": "32", "I": "4"
 class Proposal:
     """One of the ways out that a message names: what it gives, leaves out and runs, as the command line spells it.
 
-    ``python`` are the options as keywords.
+    ``python`` are the options as keywords; ``with_commands`` those that stand in a command that it names.
     """
 
     text: str
@@ -50,10 +51,12 @@ class Proposal:
     dropped: tuple[Option, ...]
     commands: tuple[tuple[Command, str], ...]
     python: tuple[str, ...]
+    with_commands: tuple[Option, ...]
 
     @property
     def named(self) -> list[Named]:
-        return [*(each for each, _ in self.given), *self.dropped, *(each for each, _ in self.commands)]
+        given, commands = ([each for each, _ in pairs] for pairs in (self.given, self.commands))
+        return [*given, *self.dropped, *commands, *self.with_commands]
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def attempt(arguments: Sequence[str]) -> Attempt:
         found.code = result.exception.exit_code
         found.output = f"error: {result.exception.format_message()}"
         cause = result.exception.__cause__
-        with click.Context(_command(arguments)[0]).scope():
+        with click.Context(_command(arguments)[0], click.Context(main)).scope():
             advice = cause.fix if isinstance(cause, ConversionError) else None
             found.problems.append(_problem(found.output, advice))
     elif result.exception is not None:
@@ -130,7 +133,13 @@ def _listening(found: Attempt) -> Iterator[None]:
         found.problems.extend(_problem(part, part) for part in record.args if isinstance(part, Worded))
         return line(self, record)
 
+    def of_report(facts: Any) -> Any:
+        if isinstance(facts, Worded):
+            found.problems.append(_problem(facts, facts))
+        return in_command_line_words(facts)
+
     with ExitStack() as stack:
+        stack.enter_context(patch.object(report, "in_command_line_words", of_report))
         stack.enter_context(patch.object(frame, "failure_of", of_failure))
         stack.enter_context(patch.object(Graph, "in_words_of", of_graph))
         stack.enter_context(patch.object(logs.Line, "format", of_log))
@@ -205,7 +214,7 @@ def proposals(text: str) -> list[Proposal]:
 
 
 def _proposal(segment: str, pieces: Sequence[str | Named]) -> Proposal:
-    given, dropped, commands = [], [], []
+    given, dropped, commands, with_commands = [], [], [], []
     for mark in _PART.finditer(segment):
         part = pieces[int(mark[1])]
         if isinstance(part, Command):
@@ -213,25 +222,30 @@ def _proposal(segment: str, pieces: Sequence[str | Named]) -> Proposal:
         elif isinstance(part, Option):
             if _LEAVE_OUT.search(segment[: mark.start()]):
                 dropped.append(part)
+            elif commands and _OF_COMMAND.search(segment[: mark.start()]):
+                named, words = commands.pop()
+                commands.append((named, f"{words} {command_line_words(part)}"))
+                with_commands.append(part)
             else:
                 given.append((part, command_line_words(part)))
     text = _PART.sub(lambda mark: worded(Worded("{}", pieces[int(mark[1])]), command_line_words), segment)
     keywords = tuple(python_words(option) for option, _ in given if option.value is not None)
-    return Proposal(text, tuple(given), tuple(dropped), tuple(commands), keywords)
+    return Proposal(text, tuple(given), tuple(dropped), tuple(commands), keywords, tuple(with_commands))
 
 
 def followed(arguments: Sequence[str], proposal: Proposal, values: Mapping[str, str]) -> list[str]:
     """The command with what is proposed; ``values`` replace placeholders, and options that have no value yet."""
     command, _ = _command(arguments)
-    result = list(arguments)
+    result, added = list(arguments), list[str]()
     for option in proposal.dropped:
         result = without(result, _parameter(command, option.name))
     for option, words in proposal.given:
         texts = [_filled(text, option, values) for text in shlex.split(values.get(words, words))]
         parameter = _parameter(command, option.name)
         keys = {re.split("[=:]", text)[0] for text in texts[1::2]}
-        result = [*without(result, parameter, keys if option.name in _ADDING else None), *texts]
-    return result
+        result = without(result, parameter, keys if option.name in _ADDING else None)
+        added += texts
+    return [*result, *added]
 
 
 def _filled(text: str, option: Option, values: Mapping[str, str]) -> str:

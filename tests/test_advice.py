@@ -20,10 +20,11 @@ import ast
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ def prepare(case: Case) -> list[str]:
     if "net" in case:
         Path("net.prototxt").write_text(_net(case["net"]))
     for name, text in case.get("files", {}).items():
+        Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(_net(text))
     for name, shapes in case.get("arrays", {}).items():
         rng = np.random.default_rng(1)
@@ -134,7 +136,7 @@ def follow(case: Case) -> set[Place]:
         for proposal in problem.proposals:
             if any(part in proposal.text for part in case.get("except", {})):
                 continue
-            if problem.is_warning and followed(command, proposal, {}) == command:
+            if problem.is_warning and not proposal.commands and followed(command, proposal, {}) == command:
                 continue  # it says what was asked for
             count += 1
             with copied_folder():
@@ -147,15 +149,10 @@ def follow(case: Case) -> set[Place]:
 def follow_call(case: Case) -> set[Place]:
     """The same for a call in Python: for options that the command line itself refuses."""
     prepare({"run": "", **case})
-    call = ast.parse(case["call"], mode="eval").body
-    assert isinstance(call, ast.Call)
-    first = called(call)
+    first = called(parsed_call(case["call"]))
     for problem in first.problems:
         for proposal in problem.proposals:
-            new = ast.Call(call.func, call.args, [*call.keywords])
-            names = {option.name for option in (*proposal.dropped, *(each for each, _ in proposal.given))}
-            new.keywords = [keyword for keyword in new.keywords if keyword.arg not in names]
-            new.keywords += ast.parse(f"dict({', '.join(proposal.python)})", mode="eval").body.keywords  # type: ignore[attr-defined]
+            new = followed_call(case["call"], proposal, case.get("values", {}))
             second = called(new)
             check(problem.text not in second.texts, f"{case['call']}\n{problem.text}\n{ast.unparse(new)}")
             check(not second.texts or case.get("then", "\n\n") in second.output, second.output)
@@ -165,19 +162,46 @@ def follow_call(case: Case) -> set[Place]:
     }
 
 
+def followed_call(text: str, proposal: Proposal, values: Mapping[str, str]) -> ast.Call:
+    """The call with what is proposed, in the inner call that takes it; ``values`` are for options without one."""
+    new = parsed_call(text)
+    calls = [each for each in ast.walk(new) if isinstance(each, ast.Call)]
+    words = [*proposal.python, *(values[each.name] for each, _ in proposal.given if each.name in values)]
+    given = parsed_call(f"dict({', '.join(words)})").keywords
+    names = {*(each.arg for each in given), *(option.name for option in proposal.dropped)}
+    for each in calls:
+        each.keywords = [keyword for keyword in each.keywords if keyword.arg not in names]
+    for keyword in given:
+        takers = (each for each in calls if keyword.arg in parameters_of(each))
+        next(takers, new).keywords.append(keyword)
+    return new
+
+
+def parsed_call(text: str) -> ast.Call:
+    call = ast.parse(text, mode="eval").body
+    assert isinstance(call, ast.Call)
+    return call
+
+
+def parameters_of(call: ast.Call) -> Collection[str]:
+    return signature(eval(ast.unparse(call.func), namespace())).parameters
+
+
+def namespace() -> dict[str, Any]:
+    """What a case's call may name."""
+    return {
+        **vars(prototrt),
+        **{name: getattr(prototrt, name) for name in prototrt.__all__},
+        "prototrt": prototrt,
+    }
+
+
 def called(call: ast.Call) -> Attempt:
     """Evaluate a call whose function is one of the package's."""
     found = Attempt()
     with recorded(found.places):
         try:
-            eval(
-                ast.unparse(call),
-                {
-                    **vars(prototrt),
-                    "prototrt": prototrt,
-                    **{name: getattr(prototrt, name) for name in prototrt.__all__},
-                },
-            )
+            eval(ast.unparse(call), namespace())
         except prototrt.ConversionError as error:
             found.problems.append(problem_of(error))
             found.output = str(error)
@@ -260,7 +284,7 @@ def expect_same_in_python(new: list[str], proposal: Proposal, values: Mapping[st
         ).items():
             found = options.get(name)
             same = _plain(found) == _plain(value) or _is_part(_plain(value), _plain(found))
-            check(same, f"{told}\n{text}: {found}")
+            check(same or name not in options, f"{told}\n{text}: {found}")
 
 
 def check(holds: bool, told: str) -> None:
@@ -275,6 +299,8 @@ def _plain(value: Any) -> Any:
 
 
 def _is_part(part: Any, whole: Any) -> bool:
+    if isinstance(whole, list):
+        return part in whole
     return isinstance(part, dict) and isinstance(whole, dict) and part.items() <= whole.items()
 
 

@@ -126,7 +126,7 @@ def test_a_caffemodel_that_the_user_names_is_replaced() -> None:
     refused = run("upgrade", "net.prototxt", "net.bin", "-o", "y.prototxt")
     assert refused.stderr.endswith(
         'Error: -o would replace or remove "y.caffemodel", which prototrt did not write\n'
-        "  fix: move that file, or name one with -o FILE.caffemodel\n"
+        "  fix: move that file, or name both: -o y.prototxt -o FILE.caffemodel\n"
     )
     named = run("upgrade", "net.prototxt", "net.bin", "-o", "y.prototxt", "-o", "y.caffemodel")
     assert named.exit_code == 0

@@ -135,7 +135,8 @@ def upgrade(
     written = [(Option("file"), target), *([(Option("weights_file"), weights)] if weights else [])]
     refuse_overwriting(written, [name for name in (model.file, model.weights.file) if name])
     if weights is beside:
-        fix = Worded("move that file, or name one with {}", Option("weights_file", "FILE.caffemodel"))
+        both = Option("file", target), Option("weights_file", "FILE.caffemodel")
+        fix = Worded("move that file, or name both: {} {}", *both)
         refuse_foreign_file(Option("file"), beside, fix)
     with publication(target) as files:
         write_text(files, target, net.text, prototxt)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, NetError, Origin
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.calibration.histogram import Histogram
 from prototrt.converter.data.data import Call, Data
 from prototrt.converter.sessions.evaluation import Evaluator, EvaluatorRunner
@@ -104,7 +104,11 @@ def _count(histogram: Histogram, numbers: Array, name: str, call: Call, graph: G
             f'"{name}" holds {kind}',
             origin=_origin_of(name, graph),
             because=f"that is what the net computes from {call.where}",
-            fix=Worded("correct the data; {} finds NaN and infinity in the weights", Option("strict")),
+            fix=Worded(
+                "correct the data, or the weights: `{}` with {} finds NaN and infinity in them",
+                Command("verify"),
+                Option("strict"),
+            ),
         )
     histogram.add(numbers)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.common.wording import Option
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.commandline.printing import show, warn
 from prototrt.converter.commandline.summaries import blob_text, state_line
 from prototrt.converter.commandline.tables import Table
-from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
+from prototrt.converter.commandline.wording import in_command_line_words
 from prototrt.surgery.ir.shapes import ranges
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ def print_inspection(inspection: Inspection) -> None:
     for pair in inspection.recurrences:
         show(state_line(pair.output, pair.input, pair.shape, axes[pair.input]))
     for pair in inspection.likely_recurrences:
-        option = command_line_words(Option("recurrences", {pair.output: pair.input}))
-        show(f"state?   {pair.output} -> {blob_text(pair.input, pair.shape)}: if so, convert with {option}")
+        option = Option("recurrences", {pair.output: pair.input})
+        names = f"{pair.output} -> {blob_text(pair.input, pair.shape)}"
+        show(in_command_line_words(Worded("state?   {}: if so, convert with {}", names, option)))
     if inspection.sizes:
         show(f"sizes    {ranges(inspection.sizes)}; multiply-adds are for the usual sizes")
     warn(inspection.warnings)

@@ -76,7 +76,9 @@ class ImageFolder:
                 "holds images, but the net does not read images alone",
                 where=where,
                 because=f"the inputs are {inputs_text}, expected one of (N, 3, H, W) or (N, 1, H, W)",
-                fix=Worded("give npz files, or a Python function with {}", Option("data_loader")),
+                fix=Worded(
+                    "give npz files, or use {} instead of {}", Option("data_loader"), Option("inputs")
+                ),
             )
         _refuse_mean(preparation, needed[0], where)
         return cls(files, needed[0], preparation)

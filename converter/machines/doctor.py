@@ -12,7 +12,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.options import BackendName
@@ -88,7 +88,12 @@ def _building(backend: BackendName, name: str, driver: Driver | None) -> Ability
     if check.verdict == "yes" or backend == "rtx" or (driver and driver.gpus):
         return check
     reason = f"it builds only where it finds a GPU, and {NO_DRIVER if driver is None else NO_GPU}"
-    return Ability(check.what, "no", reason, Worded("use {}, which needs none", Option("backend", "rtx")))
+    return Ability(
+        check.what,
+        "no",
+        reason,
+        Worded("`{}` with {} needs none", Command("convert"), Option("backend", "rtx")),
+    )
 
 
 def _build(name: BackendName) -> None:

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import (
     UnreadableFileError,
     UnsupportedLayerError,
 )
-from prototrt.caffe_proto.common.wording import Command, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.companions.manifest import manifest_of
 from prototrt.converter.companions.manifest_reading import (
     WRONG,
@@ -64,7 +64,11 @@ def _refuse_plugins(graph: Graph) -> None:
             raise UnsupportedLayerError(
                 f"onnxruntime cannot run the plugin {node.op.title}",
                 origin=node.origin,
-                fix=Worded("compute the net in NumPy, where its rule says what it means: {}", Command("run")),
+                fix=Worded(
+                    "compute the net in NumPy, where its rule says what it means: `{}` with {}",
+                    Command("run"),
+                    Option("on", "reference"),
+                ),
             )
 
 

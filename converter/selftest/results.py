@@ -109,7 +109,9 @@ class SelfTest:
         others = f"; {len(bad) - 1} more" if len(bad) > 1 else ""
         raise VerificationError(
             f"{name}: {row.what}: {row.verdict}, {' '.join(row.details)}{others}",
-            fix=Worded("send the developers the file of results that {} writes", Command("selftest")),
+            fix=Worded(
+                "send the developers the results: `{}`", Command("selftest", typed=["-o", "results.json"])
+            ),
         )
 
 

@@ -150,7 +150,7 @@ def _axis(value: Value, signature: Signature) -> int:
         raise NetError(
             f'"{value.name}" {value.shape} has no axis of streams',
             because="each stream needs its own part of all inputs and outputs",
-            fix=Worded("convert the net with {}", Option("layout", "batch-first")),
+            fix="call the net with a Session",
         )
     return axis
 

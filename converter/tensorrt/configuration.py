@@ -150,7 +150,7 @@ def _ranges(ranges: Mapping[str, Range], asked: Mapping[str, Sequence[int]]) -> 
             raise OptionsError(
                 Worded("{} names the size {}, which does not vary", Option("profiles"), name),
                 because=f"those that vary are {', '.join(ranges)}" if ranges else "all sizes are fixed",
-                fix=Worded("let it vary with {} and {}", Option("min_shapes"), Option("max_shapes")),
+                fix=Worded("let it vary with {} and {}", Option("shapes"), Option("sizes")),
             )
         whole = ranges[name]
         if len(sizes) != 3 or not whole.min <= sizes[0] <= sizes[1] <= sizes[2] <= whole.max:

@@ -234,7 +234,7 @@ def refuse_many_axes(node: Node, axes: int) -> None:
         raise UnsupportedLayerError(
             f"has windows over {axes} axes, and PyTorch's functions have up to {MOST_WINDOW_AXES}",
             origin=node.origin,
-            fix=Worded("end the net before the layer with {}", Option("outputs", "BLOB")),
+            fix=Worded("end the net before the layer with {}", Option("outputs", ["BLOB"])),
         )
 
 

@@ -129,9 +129,9 @@ def _kept(
     worst = min(cost.outputs, key=_order)
     what = "the cosine with" if worst.agreement is None else "the agreement with"
     raise VerificationError(
-        f'output "{worst.output}": {what} float32 is {worst.score:.9g}, expected {agreement:g}',
+        f'output "{worst.output}": {what} float32 is {float(worst.score)}, expected {agreement:g}',
         because="16 bits alone cost as much: no layer is left in 8 bits",
-        fix=Worded("ask for less, or use {}", Option("precision", "fp32")),
+        fix=Worded("ask for less, or use {} without {}", Option("precision", "fp32"), Option("auto_keep")),
     )
 
 

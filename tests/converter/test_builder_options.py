@@ -263,7 +263,7 @@ def test_some_options_need_a_gpu(name: str) -> None:
             ["--backend", "rtx", "--timing-cache-file", "t"],
             "--timing-cache-file is not for --backend rtx\n"
             "  because TensorRT for RTX times no kernels when it builds\n"
-            "  fix: leave it out; --runtime-cache keeps what is compiled when the engine runs\n",
+            "  fix: leave it out: what `prototrt run` compiles it keeps with --runtime-cache\n",
         ),
         (
             "a.onnx",

@@ -130,6 +130,6 @@ def test_numbers_that_are_none() -> None:
     assert message.partition(": ")[2] == (
         'layer "op" (Log): "y" holds infinity\n'
         "  because that is what the net computes from call 1\n"
-        "  fix: correct the data; strict finds NaN and infinity in the weights"
+        "  fix: correct the data, or the weights: `prototrt.verify(...)` with strict finds NaN and infinity in them"
     )
     assert failure(lambda: collect(graph, calls([np.nan]), ["x"]), NetError).startswith('"x" holds NaN')

@@ -176,7 +176,7 @@ def test_the_usual_function_needs_no_name(tmp_path: Path) -> None:
 
 Make = Callable[[Path], Any]
 ONE_INPUT = "the inputs are data (2, 3), expected one of (N, 3, H, W) or (N, 1, H, W)"
-FILES = "fix: give npz files, or a Python function with data_loader"
+FILES = "fix: give npz files, or use data_loader instead of inputs"
 BAD_DATA: dict[str, tuple[Make, tuple[Value, ...], str]] = {
     "nothing there": (
         lambda folder: folder / "absent",

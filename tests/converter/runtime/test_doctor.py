@@ -116,7 +116,7 @@ driver          none
 
 yes       build with TensorRT for RTX
 no        build with TensorRT: it builds only where it finds a GPU, and there is no NVIDIA driver
-          fix: use --backend rtx, which needs none
+          fix: `prototrt convert` with --backend rtx needs none
 no        run plans of TensorRT for RTX: there is no NVIDIA driver
           fix: install one: https://www.nvidia.com/drivers
 no        run plans of TensorRT: there is no NVIDIA driver
@@ -131,7 +131,7 @@ def test_a_driver_without_gpu(machine: Machine) -> None:
     machine.driver = Driver("13.0", ())
     assert abilities()[1:3] == [
         "no        build with TensorRT: it builds only where it finds a GPU, and the driver finds no GPU",
-        "          fix: use --backend rtx, which needs none",
+        "          fix: `prototrt convert` with --backend rtx needs none",
     ]
 
 

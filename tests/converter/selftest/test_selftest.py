@@ -294,7 +294,7 @@ def test_the_command(folder: Path, sections_of: Callable[[Rows], list[str]]) -> 
         "speed: not tried, there is no GPU; it would time LSTM engines beside cuDNN and what the GPU can do at best\n"
         "builds: build an engine of every net with TensorRT for RTX\n"
         "error: builds: lstm: FAILED, too large\n"
-        "  fix: send the developers the file of results that prototrt selftest writes\n"
+        "  fix: send the developers the results: `prototrt selftest -o results.json`\n"
     )
     assert result.stdout.splitlines() == read("results.json").summary
     assert len(read("results.json").summary) == 10

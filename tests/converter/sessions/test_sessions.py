@@ -402,7 +402,7 @@ layer { name: "y" type: "TanH" bottom: "x" top: "y" }
             NetError,
             '"z" (5,) has no axis of streams\n'
             "  because each stream needs its own part of all inputs and outputs\n"
-            '  fix: convert the net with layout="batch-first"',
+            "  fix: call the net with a Session",
         ),
         (
             None,

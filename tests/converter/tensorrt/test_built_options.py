@@ -54,7 +54,7 @@ def test_an_engine_has_several_profiles() -> None:
             [{"H": (1, 1, 1)}],
             "profiles names the size H, which does not vary\n"
             "  because those that vary are T, N\n"
-            "  fix: let it vary with min_shapes and max_shapes",
+            "  fix: let it vary with shapes and sizes",
         ),
         (
             [{"N": (1, 1, 8)}],

@@ -84,7 +84,7 @@ def test_16_bits_may_cost_too_much(tmp_path: Path) -> None:
     assert re.sub(r"0\.99999\d+", "0.99999...", message) == (
         'output "y": the cosine with float32 is 0.99999..., expected 1\n'
         "  because 16 bits alone cost as much: no layer is left in 8 bits\n"
-        '  fix: ask for less, or use precision="fp32"'
+        '  fix: ask for less, or use precision="fp32" without auto_keep'
     )
 
 
