@@ -3,11 +3,11 @@
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.model import one_layer
 from prototrt.surgery import ops
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.building.plugin_rules import plugin_rule
-from prototrt.surgery.ir import Value
 
 __all__ = [
     "Expression",
@@ -21,3 +21,13 @@ __all__ = [
     "python_parameters",
     "python_rule",
 ]
+
+
+class _Itself(Value):
+    """``Expression(build, x)`` is ``x``, for rules from when values had no operators."""
+
+    def __new__(cls, build: Builder, value: Value) -> Value:  # type: ignore[misc]  # no instance of its own
+        return value
+
+
+Expression = _Itself

@@ -29,9 +29,9 @@ from prototrt.converter.tensorrt import lowering as tensorrt_lowering
 from prototrt.converter.tensorrt.activation import activation
 from prototrt.converter.tensorrt.network import Network, Tensor
 from prototrt.surgery import ops
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Array
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops.elementwise import Pointwise
 from prototrt.tests.converter.onnx.test_primitives import graph_of
@@ -104,7 +104,7 @@ def test_the_layer(on: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("net.prototxt").write_text(block("protobuf", "SoftShrink"))
     Path("formula.py").write_text(block("python", "LIMIT"))
     known = {"layer_rule": layer_rule, "LayerBuilder": LayerBuilder, "Layer": Layer, "Value": Value}
-    defined(block("python", "@layer_rule"), NetError=NetError, Clip=ops.Clip, Expression=Expression, **known)
+    defined(block("python", "@layer_rule"), NetError=NetError, Clip=ops.Clip, **known)
     program, *arguments = shlex.split(block("console", "make_golden").removeprefix("$ ").replace("\\\n", ""))
     assert program == ".venv/bin/python"
     result = CliRunner().invoke(make_golden.main, arguments[2:])

@@ -42,7 +42,7 @@ RULE = '''"""A rule for the layer "my \\"layer\\"" of type MyScale."""
 
 from __future__ import annotations
 
-from prototrt.surgery.rules import Expression, Layer, LayerBuilder, Value, layer_rule
+from prototrt.surgery.rules import Layer, LayerBuilder, Value, layer_rule
 
 
 @layer_rule("MyScale")
@@ -57,9 +57,8 @@ def my_scale(build: LayerBuilder, layer: Layer, x: Value, x_2: Value) -> list[Va
     names = my_scale_param["names"]  # ['a', 'b']
     field_2 = my_scale_param["class"]  # {'k': 3}
     blob_0 = build.parameter(layer, (3,), "blob 0")
-    result = Expression(build, x)
     raise NotImplementedError("compute the tops of my \\"layer\\"")
-    return [result.value]
+    return [x]
 '''
 
 
@@ -84,8 +83,7 @@ def test_the_whole_way() -> None:
     np.savez("rules/recorded.npz", **arrays)
     assert "NotImplementedError: compute the tops of my" in output_of_test()
     first, _, rest = RULE.partition("    raise ")
-    body = "    scale = Expression(build, build.reshape(blob_0, (1, 3)))\n"
-    body += "    result = result * factor + Expression(build, x_2) * scale\n"
+    body = "    x = x * factor + x_2 * blob_0.reshape(1, 3)\n"
     file.write_text(f"{first}{body}    {rest.partition(chr(10))[2].lstrip()}")
     assert "1 passed" in output_of_test()
     file.write_text(file.read_text().replace("* factor", "* 2"))
@@ -146,7 +144,7 @@ def test_a_rule_for_a_layer_of_any_names(names: Sequence[str]) -> None:
     variables = {each.id for each in ast.walk(function) if isinstance(each, ast.Name)} - {*imported, "list"}
     assert parameters[:2] == ["build", "layer"]
     assert len({*parameters, *imported, rule.function}) == 4 + len(imported) + 1
-    assert variables - {"NotImplementedError"} == {"build", "layer", parameters[2], "result", "blob_0"}
+    assert variables - {"NotImplementedError"} == {"build", "layer", parameters[2], "blob_0"}
     assert {rule.function, *parameters, *variables}.isdisjoint({*vars(builtins)} - {"NotImplementedError"})
     for decorator in function.decorator_list:
         assert isinstance(decorator, ast.Call)

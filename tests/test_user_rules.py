@@ -56,8 +56,7 @@ def counts(build, layer, x):
 
 
 def mixes(build, layer, x):
-    elements = Expression(build, x)
-    return elements * (elements > 0)
+    return x * (x > 0)
 """
 ACT = {"act": "rules.py:slope"}
 

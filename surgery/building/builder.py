@@ -6,12 +6,15 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
+from weakref import ref
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import (
     Array,
     AtMost,
@@ -48,6 +51,8 @@ from prototrt.surgery.ops import (
     Transpose,
 )
 
+_Made = TypeVar("_Made", bound=Value)
+
 
 class Builder:
     """Collects nodes. Every node gets the origin of the layer that is being expanded.
@@ -60,6 +65,12 @@ class Builder:
     def __init__(self, reserved: Iterable[str] = (), layers: Iterable[str] = ()) -> None:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
+        self.depth = 0
+        """How many bodies this one is in."""
+        self.outside: dict[Value, Value] = {}
+        """What the values of ``from_outside`` stand for."""
+        self.latest: Value | None = None
+        """What the last step wrote; None if it needed no node, or was named."""
         # By value: which node writes it, and which read it, as places in the list.
         self._writers: dict[Value, int] = {}
         self._readers: dict[Value, list[int]] = {}
@@ -76,37 +87,49 @@ class Builder:
         self._layers = frozenset(layers)
         self._names = Names(reserved)
         self._node_names = Names()
+        self._myself = ref(self)
 
     def body(self) -> Builder:
         """A builder for the body of a Scan in the layer at hand."""
         inner = Builder()
         inner.origin, inner._names, inner._node_names = self.origin, self._names, self._node_names
-        inner._layers = self._layers
+        inner._layers, inner.depth = self._layers, self.depth + 1
         inner.warnings, inner._warned = self.warnings, self._warned
         return inner
 
-    def input(self, name: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
+    def _value(
+        self, name: str, dtype: DType, shape: Shape, data: Array | None = None, *, is_surgical: bool = True
+    ) -> Expression:
+        return Expression(name, dtype, shape, data, is_surgical, builder=self._myself)
+
+    def from_outside(self, value: Value) -> Expression:
+        """A value from outside of this body, whose formulas add their nodes here."""
+        here = self._value(value.name, value.dtype, value.shape, value.data, is_surgical=value.is_surgical)
+        self.outside[here] = value
+        return here
+
+    def input(self, name: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Expression:
         """A new input of the graph, under the name that the user gave it."""
-        value = Value(name, dtype, shape)
+        value = self._value(name, dtype, shape, is_surgical=False)
         self.inputs.append(value)
         return value
 
-    def state_input(self, name: str, shape: Shape) -> Value:
+    def state_input(self, name: str, shape: Shape) -> Expression:
         """A new input of the graph for state that a caller carries from call to call."""
         return self.input(self._names.free(name), shape)
 
-    def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Value:
+    def body_input(self, hint: str, shape: Shape, dtype: DType = DType.FLOAT32) -> Expression:
         """A new input of a Scan's body, named after the layer."""
-        value = Value(self.fresh(hint), dtype, shape, is_surgical=True)
+        value = self._value(self.fresh(hint), dtype, shape)
         self.inputs.append(value)
         return value
 
-    def constant(self, array: Array, hint: str = "constant") -> Value:
+    def constant(self, array: Array, hint: str = "constant") -> Expression:
         """A value known now. The array is kept, not copied."""
         array = np.asarray(array)
-        return Value(self.fresh(hint), DType.of(array.dtype), array.shape, array, is_surgical=True)
+        return self._value(self.fresh(hint), DType.of(array.dtype), array.shape, array)
 
-    def stacked(self, arrays: Sequence[Array], hint: str) -> Value:
+    def stacked(self, arrays: Sequence[Array], hint: str) -> Expression:
         """Rows of several arrays: a constant, or a Concat where they are many and repeat a few numbers."""
         rows = sum(map(len, arrays))
         if rows <= MOST_WRITTEN_OUT or not all(map(is_repeated, arrays)):
@@ -115,25 +138,25 @@ class Builder:
 
     def counted_numbers(
         self, size: Size, hint: str, *, first: Size = 0, step: Size = 1, dtype: DType = DType.INT32
-    ) -> Value:
+    ) -> Expression:
         """``first``, ``first + step``, ...: (``size``,). A constant, unless one of the sizes varies."""
         if isinstance(size, int) and isinstance(first, int) and isinstance(step, int):
             return self.constant((first + step * np.arange(size)).astype(dtype.numpy), hint)
         return self.cast(self.add(Count(size, first, step), hint=hint), dtype)
 
-    def scalar(self, number: float | OpenSize, rank: int, dtype: DType = DType.FLOAT32) -> Value:
+    def scalar(self, number: float | OpenSize, rank: int, dtype: DType = DType.FLOAT32) -> Expression:
         """A number, or a size that varies, that broadcasts against any shape of this rank."""
         if isinstance(number, OpenSize):
             size = self.counted_numbers(1, "size", first=number, dtype=dtype)
             return self.reshape(size, (1,) * rank)
         return self.constant(np.full((1,) * rank, number, dtype.numpy), "scalar")
 
-    def add(self, op: Op, *inputs: Value, hint: str | None = None) -> Value:
+    def add(self, op: Op, *inputs: Value, hint: str | None = None) -> Expression:
         """Add a node with one output and return that output."""
         (output,) = self.add_all(op, *inputs, hint=hint)
         return output
 
-    def add_all(self, op: Op, *inputs: Value, hint: str | None = None) -> list[Value]:
+    def add_all(self, op: Op, *inputs: Value, hint: str | None = None) -> list[Expression]:
         """Add a node and return all its outputs. Shape errors get the layer's origin."""
         for position in op.constants:
             assert inputs[position].is_constant, f"input {position} of {op} must be constant"
@@ -145,7 +168,7 @@ class Builder:
         dtypes = op.dtypes(*(value.dtype for value in inputs))
         name = self.fresh(hint or _snake(type(op).__name__))
         outputs = [
-            Value(name if index == 0 else f"{name}:{index}", dtype, shape, is_surgical=True)
+            self._value(name if index == 0 else f"{name}:{index}", dtype, shape)
             for index, (dtype, shape) in enumerate(zip(dtypes, shapes, strict=True))
         ]
         place = len(self.nodes)
@@ -153,13 +176,10 @@ class Builder:
         self._writers.update(dict.fromkeys(outputs, place))
         for value in inputs:
             self._readers.setdefault(value, []).append(place)
+        self.latest = outputs[0]
         return outputs
 
-    def writes_last(self, value: Value) -> bool:
-        """Whether the node that was added last writes the value."""
-        return bool(self.nodes) and value in self.nodes[-1].outputs
-
-    def rename_last(self, value: Value, hint: str) -> Value:
+    def rename_last(self, value: _Made, hint: str) -> _Made:
         """Name the node that was added last after another hint. Nothing has read its ``value`` yet."""
         node = self.nodes[-1]
         assert node.outputs == (value,), f"{value.name} is not new"
@@ -167,7 +187,7 @@ class Builder:
         self._names.take_back(value.name)
         renamed = replace(value, name=self.fresh(hint))
         self.nodes[-1] = replace(node, name=renamed.name, outputs=(renamed,))
-        self._writers[renamed] = self._writers.pop(value)
+        self._writers[renamed], self.latest = self._writers.pop(value), None
         return renamed
 
     def writer(self, value: Value) -> Node | None:
@@ -188,7 +208,7 @@ class Builder:
         elif lengths in self.inputs:
             self._segments.append(Segments(lengths.name, size, self.origin))
 
-    def reshape(self, x: Value, shape: Shape, hint: str | None = None) -> Value:
+    def reshape(self, x: _Made, shape: Shape, hint: str | None = None) -> _Made | Expression:
         """``x`` in another shape, or ``x`` itself. A size that varies is copied from ``x`` if ``x`` has it."""
         if x.shape == shape:
             return x
@@ -200,7 +220,7 @@ class Builder:
             x, shape=sizes, data=x.data.reshape([fixed(dim, "a constant's size") for dim in sizes])
         )
 
-    def aligned(self, x: Value, rank: int, axis: int | None = None) -> Value:
+    def aligned(self, x: _Made, rank: int, axis: int | None = None) -> _Made | Expression:
         """``x`` with ones around its shape, so that it broadcasts against ``rank`` axes.
 
         Its first axis meets axis ``axis``; by default its last one meets the last.
@@ -208,7 +228,9 @@ class Builder:
         first = rank - len(x.shape) if axis is None else axis
         return self.reshape(x, (*(1,) * first, *x.shape, *(1,) * (rank - first - len(x.shape))))
 
-    def product(self, x: Value, weights: Value, *, transpose: bool = False, hint: str | None = None) -> Value:
+    def product(
+        self, x: Value, weights: Value, *, transpose: bool = False, hint: str | None = None
+    ) -> Expression:
         """``x W^T`` over the last axis of x, for weights W (outputs, inputs) as Caffe stores them.
 
         ``transpose`` takes weights (inputs, outputs): ``x W``.
@@ -216,7 +238,7 @@ class Builder:
         rows = self.aligned(weights, len(x.shape))
         return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
 
-    def gathered(self, table: Value, index: Value, axis: int) -> Value:
+    def gathered(self, table: Value, index: Value, axis: int) -> Expression:
         """The elements that the index picks along an axis. The axes of the index replace that axis."""
         others, count = [other for other in range(len(table.shape)) if other != axis], len(index.shape)
         rows = self.add(Transpose((axis, *others)), table, hint="rows")
@@ -225,25 +247,26 @@ class Builder:
         before, behind = range(count, count + axis), range(count + axis, len(picked.shape))
         return self.add(Transpose((*before, *range(count), *behind)), picked)
 
-    def scaled(self, x: Value, factor: float) -> Value:
+    def scaled(self, x: _Made, factor: float) -> _Made | Expression:
         """``x * factor``, or ``x`` itself."""
         return x if factor == 1 else self.add(MULTIPLY, x, self.scalar(factor, len(x.shape)))
 
-    def shifted(self, x: Value, summand: float) -> Value:
+    def shifted(self, x: _Made, summand: float) -> _Made | Expression:
         """``x + summand``, or ``x`` itself."""
         return x if summand == 0 else self.add(ADD, x, self.scalar(summand, len(x.shape)))
 
-    def broadcast(self, x: Value, shape: tuple[Size, ...], hint: str | None = None) -> Value:
+    def broadcast(self, x: _Made, shape: tuple[Size, ...], hint: str | None = None) -> _Made | Expression:
         """``x`` repeated to this shape along axes where it has one element. A constant, unless a size varies."""
         sizes = tuple(dim for dim in shape if isinstance(dim, int))
         if x.data is not None and len(sizes) == len(shape):
             return replace(x, shape=shape, data=np.broadcast_to(x.data, sizes))
+        repeated: _Made | Expression = x
         for axis, dim in enumerate(shape):
             if dim != x.shape[axis]:
-                x = self.add(Tile(axis, dim), x, hint=hint)
-        return x
+                repeated = self.add(Tile(axis, dim), repeated, hint=hint)
+        return repeated
 
-    def cast(self, x: Value, dtype: DType) -> Value:
+    def cast(self, x: _Made, dtype: DType) -> _Made | Expression:
         """``x`` in another element type, or ``x`` itself."""
         return x if x.dtype is dtype else self.add(Cast(dtype), x, hint=dtype.value)
 
@@ -273,7 +296,7 @@ class Builder:
         self.write(count, self.counts[name], 0)
         return name
 
-    def counted(self, x: Value, axis: int, name: str) -> Value:
+    def counted(self, x: _Made, axis: int, name: str) -> _Made:
         """``x``, but only the first elements along an axis count. The output ``name`` holds their number."""
         size = AtMost(fixed(x.shape[axis], "what is counted"), name)
         marked = replace(x, shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
@@ -287,13 +310,13 @@ class Builder:
             self._warned.add(line)
             self.warnings.append(line)
 
-    def named(self, value: Value, name: str, node_name: str, since: int) -> Value:
+    def named(self, value: Value, name: str, node_name: str, since: int) -> Expression:
         """Give ``value`` a name that the user knows. Its node gets the layer's name.
 
         ``since`` counts the nodes there were before the layer. A value that no node of
         the layer wrote (its bottom, a constant) is copied by an Identity.
         """
-        renamed = Value(name, value.dtype, value.shape)
+        renamed = self._value(name, value.dtype, value.shape, is_surgical=False)
         self.write(value, renamed, since, node_name)
         return renamed
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import ReferenceType
 
-from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Dim, DType, Op, OpenSize, Shape, Size, Value
+from prototrt.surgery import ir
+from prototrt.surgery.ir import Dim, DType, Op, OpenSize, Size
 from prototrt.surgery.ops import (
     ABS,
     ADD,
@@ -40,60 +41,63 @@ from prototrt.surgery.ops import (
     Transpose,
 )
 
+if TYPE_CHECKING:
+    from prototrt.surgery.building.builder import Builder
+
 Number: TypeAlias = float | OpenSize
 """A number, or a size that varies and is computed with as a number."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expression:
-    """A value and the builder that adds nodes for its formula. Numbers become constants of its type.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Expression(ir.Value):
+    """A value that a builder made, with operators that add nodes. Numbers become constants of its type.
 
     Sizes 1 broadcast, ranks are equal. ``a > b`` and ``a >= b`` are truth values, which ``&``, ``|`` and
     ``~`` join; ``a >= b`` is true where one of them is NaN. ``(a * b).named("share")`` names the node of the product.
     """
 
-    build: Builder
-    value: Value
-    is_new: bool = False
-    """Whether the last step of the formula added the node that writes the value."""
+    builder: ReferenceType[Builder] = field(repr=False)
+    """Weak: a graph keeps its values, not what made them."""
 
     @property
-    def shape(self) -> Shape:
-        return self.value.shape
+    def build(self) -> Builder:
+        build = self.builder()
+        assert build is not None, f"the builder of {self} is gone"
+        return build
+
+    @property
+    def value(self) -> Expression:
+        """Itself, for the rules of users that unwrap expressions."""
+        return self
 
     def named(self, hint: str) -> Expression:
         """Name the node of the last step after this hint; nothing happens if that step needed no node."""
-        if not self.is_new:
-            return self
-        return Expression(self.build, self.build.rename_last(self.value, hint))
+        return self.build.rename_last(self, hint) if self.build.latest is self else self
 
-    def apply(self, op: Op, *others: Expression | Value) -> Expression:
+    def apply(self, op: Op, *others: ir.Value) -> Expression:
         """A primitive of this value and others. ``Identity`` adds no node."""
-        if isinstance(op, Identity):
-            return Expression(self.build, self.value)
-        values = (other.value if isinstance(other, Expression) else other for other in others)
-        return Expression(self.build, self.build.add(op, self.value, *values), is_new=True)
+        return self._step(self) if isinstance(op, Identity) else _added(op, self, *others)
 
     def __add__(self, other: Operand) -> Expression:
         return self.apply(ADD, self._like(other))
 
-    def __radd__(self, other: Value | Number) -> Expression:
-        return self._like(other) + self
+    def __radd__(self, other: Operand) -> Expression:
+        return _added(ADD, self._like(other), self)
 
     def __sub__(self, other: Operand) -> Expression:
         return self.apply(SUBTRACT, self._like(other))
 
-    def __rsub__(self, other: Value | Number) -> Expression:
-        return self._like(other) - self
+    def __rsub__(self, other: Operand) -> Expression:
+        return _added(SUBTRACT, self._like(other), self)
 
     def __mul__(self, other: Operand) -> Expression:
         return self.apply(MULTIPLY, self._like(other))
 
-    def __rmul__(self, other: Value | Number) -> Expression:
-        return self._like(other) * self
+    def __rmul__(self, other: Operand) -> Expression:
+        return _added(MULTIPLY, self._like(other), self)
 
-    def __rtruediv__(self, other: Value | Number) -> Expression:
-        return self._like(other) / self
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return _added(DIVIDE, self._like(other), self)
 
     def __truediv__(self, other: Operand) -> Expression:
         return self.apply(DIVIDE, self._like(other))
@@ -111,15 +115,15 @@ class Expression:
         return self.apply(GREATER, self._like(other))
 
     def __lt__(self, other: Operand) -> Expression:
-        return self._like(other) > self
+        return _added(GREATER, self._like(other), self)
 
     def __ge__(self, other: Operand) -> Expression:
         return ~(self < other)
 
-    def __and__(self, other: Expression) -> Expression:
+    def __and__(self, other: ir.Value) -> Expression:
         return self.apply(AND, other)
 
-    def __or__(self, other: Expression) -> Expression:
+    def __or__(self, other: ir.Value) -> Expression:
         return self.apply(OR, other)
 
     def __invert__(self) -> Expression:
@@ -139,11 +143,11 @@ class Expression:
 
     def scaled(self, factor: float) -> Expression:
         """Multiplied by a factor; no node for 1."""
-        return Expression(self.build, self.value) if factor == 1 else self * factor
+        return self._step(self) if factor == 1 else self * factor
 
     def shifted(self, summand: float) -> Expression:
         """With a summand; no node for 0."""
-        return Expression(self.build, self.value) if summand == 0 else self + summand
+        return self._step(self) if summand == 0 else self + summand
 
     def exp(self) -> Expression:
         return self.apply(EXP)
@@ -182,12 +186,12 @@ class Expression:
         """The smallest elements along these axes, which become 1."""
         return self.apply(Reduce(ReduceKind.MIN, axes))
 
-    def product(self, weights: Value) -> Expression:
+    def product(self, weights: ir.Value) -> Expression:
         """``x W^T`` over the last axis, for weights W (outputs, inputs) as Caffe stores them."""
-        return Expression(self.build, self.build.product(self.value, weights), is_new=True)
+        return self.build.product(self, weights)
 
     def cast(self, dtype: DType) -> Expression:
-        return self._step(self.build.cast(self.value, dtype))
+        return self._step(self.build.cast(self, dtype))
 
     def chosen(self, yes: Operand, no: Operand) -> Expression:
         """``yes`` where this truth value holds, otherwise ``no``. At least one of them is an expression."""
@@ -196,19 +200,19 @@ class Expression:
         return self.apply(Select(), typed._like(yes), typed._like(no))
 
     def reshape(self, *shape: Dim) -> Expression:
-        return self._step(self.build.reshape(self.value, shape))
+        return self._step(self.build.reshape(self, shape))
 
     def transpose(self, *order: int) -> Expression:
         return self.apply(Transpose(order))
 
-    def gathered(self, index: Expression) -> Expression:
+    def gathered(self, index: ir.Value) -> Expression:
         """Rows of this table (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
         return self.apply(Gather(), index)
 
     def slice(self, axis: int, start: Size, size: Size = 1) -> Expression:
         """``size`` elements of an axis, from ``start`` on."""
         is_whole = self.shape[axis] == size
-        return Expression(self.build, self.value) if is_whole else self.apply(Slice(axis, start, size))
+        return self._step(self) if is_whole else self.apply(Slice(axis, start, size))
 
     def split(self, axis: int) -> list[Expression]:
         """The elements of an axis one by one; the axis stays, with a size of 1."""
@@ -216,25 +220,33 @@ class Expression:
         assert isinstance(size, int)
         return [self.slice(axis, start) for start in range(size)]
 
-    def _like(self, operand: Operand) -> Expression:
-        """A number as an expression of the rank and the type of this one."""
-        if isinstance(operand, Expression):
+    def _like(self, operand: Operand) -> ir.Value:
+        """A number as a value of the rank and the type of this one."""
+        if isinstance(operand, ir.Value):
             return operand
-        if isinstance(operand, Value):
-            return Expression(self.build, operand)
-        return Expression(self.build, self.build.scalar(operand, len(self.shape), self.value.dtype))
+        return self.build.scalar(operand, len(self.shape), self.dtype)
 
-    def _step(self, value: Value) -> Expression:
-        """The expression of a step that adds a node only where one is needed."""
-        return Expression(self.build, value, is_new=self.build.writes_last(value) and value is not self.value)
+    def _step(self, result: Expression) -> Expression:
+        """The result of a step that adds a node only where one is needed."""
+        if result is self:
+            self.build.latest = None
+        return result
 
 
-Operand: TypeAlias = Expression | Value | Number
+Operand: TypeAlias = ir.Value | Number
+Value = Expression
+"""What rules take and return."""
+
+
+def _added(op: Op, *operands: ir.Value) -> Expression:
+    """A node in the innermost body that has one of the operands."""
+    builders = (each.build for each in operands if isinstance(each, Expression))
+    return max(builders, key=lambda build: build.depth).add(op, *operands)
 
 
 def as_number(build: Builder, size: Size, rank: int) -> Expression | int:
     """A size to compute fractions with: a number, or an expression of this rank, in float32, if it varies."""
-    return size if isinstance(size, int) else Expression(build, build.scalar(size, rank))
+    return size if isinstance(size, int) else build.scalar(size, rank)
 
 
 def concatenated(parts: Sequence[Expression], axis: int) -> Expression:

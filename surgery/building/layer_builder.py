@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.blob_numbers import count_not_finite, described, filled
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.input_sizes import InputSizes
 from prototrt.surgery.building.limits import MemoryLimit, refuse_too_many
 from prototrt.surgery.building.shared_memory import SharedMemory
@@ -24,7 +25,7 @@ from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.settings import Settings
 
-LayerRule: TypeAlias = Callable[..., list[Value]]
+LayerRule: TypeAlias = Callable[..., Sequence[Expression]]
 """``rule(build, layer, *bottoms) -> tops``; its signature says how many bottoms there are."""
 
 layer_rule: Registry[str, LayerRule] = Registry("layer rule")
@@ -73,7 +74,7 @@ class LayerBuilder(Builder):
         *,
         filler: Message | None = None,
         kind: Purpose = "weight",
-    ) -> Value:
+    ) -> Expression:
         """The next stored blob of the layer, which must have this shape.
 
         ``what`` is its name in messages and in the graph. ``filler`` is the filler that the

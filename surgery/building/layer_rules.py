@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
@@ -195,12 +195,12 @@ def replacement(layer: str, place: str) -> LayerRule:
 
 
 def _watched(rule: LayerRule, file: str) -> LayerRule:
-    """A user's rule: its mistakes are errors of the file, and one value or expression stands for a list of one."""
+    """A user's rule: its mistakes are errors of the file, and one value stands for a list of one."""
     if isinstance(rule, PluginRule):
         return rule
 
     @wraps(rule)
-    def watched(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
+    def watched(build: LayerBuilder, layer: Layer, *bottoms: Value) -> Sequence[Expression]:
         place, since = place_of(rule) if hasattr(rule, "__code__") else file, len(build.nodes)
         with errors_of_user(file):
             results = rule(build, layer, *bottoms)
@@ -209,11 +209,10 @@ def _watched(rule: LayerRule, file: str) -> LayerRule:
                 check_types(node)
         except InvalidGraphError as error:
             raise wrong_function(place, f"its nodes do not fit together: {error}") from error
-        each = results if isinstance(results, list | tuple) else [results]
-        values = [result.value if isinstance(result, Expression) else result for result in each]
-        if not all(isinstance(value, Value) for value in values):
+        each: Sequence[Any] = results if isinstance(results, list | tuple) else [results]
+        if not all(isinstance(value, Value) for value in each):
             raise wrong_function(place, f"it returns {excerpt(repr(results))}, expected a list of values")
-        return values
+        return each
 
     return watched
 

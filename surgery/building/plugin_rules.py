@@ -18,6 +18,7 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
 )
 from prototrt.caffe_proto.common.wording import Option, Worded, counted, excerpt
+from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.user_code import errors_of_user, file_of, place_of, wrong_function
 from prototrt.surgery.ir import Array, Shape, Value
@@ -69,7 +70,7 @@ class PluginRule:
     fields: Callable[[Layer], Mapping[str, FieldValue]] | None = None
     weights: tuple[str, ...] = ()
 
-    def __call__(self, build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
+    def __call__(self, build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Expression]:
         blobs = [
             build.parameter(layer, blob.shape, f"blob {index}")
             for index, blob in enumerate(layer.blobs or ())

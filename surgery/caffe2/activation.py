@@ -6,9 +6,9 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import channel_axis, flattened, operator_rule
-from prototrt.surgery.ir import Op, Value
+from prototrt.surgery.ir import Op
 from prototrt.surgery.ops import (
     ABS,
     CEIL,
@@ -117,7 +117,7 @@ def scale(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Multiply.
     """
-    return [(Expression(build, x) * operator.arguments.number("scale", 1.0)).value]
+    return [x * operator.arguments.number("scale", 1.0)]
 
 
 @operator_rule("Sqr")
@@ -126,7 +126,7 @@ def square(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Multiply.
     """
-    return [(Expression(build, x) * x).value]
+    return [x * x]
 
 
 @operator_rule("Swish")
@@ -135,4 +135,4 @@ def swish(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Sigmoid, Multiply.
     """
-    return [(x * Expression(build, x).sigmoid()).value]
+    return [x * x.sigmoid()]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap, of_corners, of_pixel_corners
 
 MOST_STRETCH = math.log(1000 / 16)
@@ -36,7 +36,7 @@ def refuse_other_boxes(operator: Operator, *, are_rotated: bool = False) -> None
         )
 
 
-def moved(boxes: Boxes, moves: Sequence[Expression], pixel: int) -> Boxes:
+def moved(boxes: Boxes, moves: Sequence[Value], pixel: int) -> Boxes:
     """Boxes with their middles moved by dx and dy, in sides, and their sides stretched by exp(dw) and exp(dh).
 
     Source: caffe2 ``operators/generate_proposals_op_util_boxes.h``, ``bbox_transform_upright``.
@@ -53,7 +53,7 @@ def moved(boxes: Boxes, moves: Sequence[Expression], pixel: int) -> Boxes:
     return Boxes(ends[0][0], ends[1][0], ends[0][1], ends[1][1])
 
 
-def cut_to_image(boxes: Boxes, height: Expression, width: Expression, pixel: int) -> Boxes:
+def cut_to_image(boxes: Boxes, height: Value, width: Value, pixel: int) -> Boxes:
     """Source: caffe2 ``operators/generate_proposals_op_util_boxes.h``, ``clip_boxes_upright``."""
     right, bottom = width.shifted(-pixel), height.shifted(-pixel)
     last = (right, bottom, right, bottom)

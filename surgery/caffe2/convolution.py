@@ -8,10 +8,10 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET, GIVE_S
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of, transposed_geometry_of
-from prototrt.surgery.ir import Value, computable, fixed
+from prototrt.surgery.ir import computable, fixed
 from prototrt.surgery.ops import Convolution, Deconvolution, LeakyReLU, Pad, Slice
 
 
@@ -64,7 +64,7 @@ def transposed(
         return [y]
     more = tuple(max(-after, 0) for after in geometry.after)
     y = build.add(Pad((0,) * len(y.shape), (0, 0, *more)), y, hint="grown")
-    return [(Expression(build, y) + build.aligned(shift, len(y.shape), 1)).value]
+    return [y + build.aligned(shift, len(y.shape), 1)]
 
 
 def _cut(

@@ -11,9 +11,10 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import INT32
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_whole_numbers, operator_rule
-from prototrt.surgery.ir import DType, Value, element_count
+from prototrt.surgery.ir import DType, element_count
 
 
 @operator_rule("Input")

@@ -11,12 +11,12 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_AR
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.boxes import cut_to_image, last_pixel, moved, overlap_of, refuse_other_boxes
 from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
-from prototrt.surgery.ir import DType, Value, computable, fixed
+from prototrt.surgery.ir import DType, computable, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.lists import KeptBoxes, gathered, picked
+from prototrt.surgery.layers.detection.lists import KeptBoxes, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Decay, Suppression
 from prototrt.surgery.layers.detection.rows import (
     beside,
@@ -56,28 +56,26 @@ def bbox_transform(build: Builder, operator: Operator, rois: Value, moves: Value
     if operator.arguments.flag("apply_scale", True):
         boxes = boxes.map(lambda part: part * scale)
     corners = concatenated([part.reshape(count, classes, 1) for part in boxes.parts], 2)
-    result = counted_rows(build, corners.reshape(count, classes * 4).value, rois)
-    return [result, _rows_of_images(build, rois, image, info).value][: len(operator.tops)]
+    result = counted_rows(build, corners.reshape(count, classes * 4), rois)
+    return [result, _rows_of_images(build, rois, image, info)][: len(operator.tops)]
 
 
-def _facts(info: Expression, image: Sequence[Expression]) -> list[Expression]:
+def _facts(info: Value, image: Sequence[Value]) -> list[Value]:
     """Height, width and scale of the image of each region (R, 1), or of the only image (1, 1)."""
     images = info.shape[0]
     if images == 1 or not image:
         return info.split(1)
     number = image[0].at_least(0).cast(DType.INT32).reshape(image[0].shape[0])
-    return gathered(info, number).split(1)
+    return info.gathered(number).split(1)
 
 
-def _rows_of_images(build: Builder, rois: Value, image: Sequence[Expression], info: Value) -> Expression:
+def _rows_of_images(build: Builder, rois: Value, image: Sequence[Value], info: Value) -> Value:
     """How many regions each image has, as floats (N,). Those after the last one belong to image -1."""
     images = fixed(info.shape[0], "the number of images")
     mask = is_counted(build, rois)
-    ones = Expression(
-        build, build.broadcast(build.scalar(1.0, 2), (computable(rois.shape[0], "the regions"), 1))
-    )
+    ones = build.broadcast(build.scalar(1.0, 2), (computable(rois.shape[0], "the regions"), 1))
     if image:
-        numbers = Expression(build, build.constant(np.arange(images, dtype=np.float32)[None], "images"))
+        numbers = build.constant(np.arange(images, dtype=np.float32)[None], "images")
         ones = image[0].equals(numbers).cast(DType.FLOAT32)
     if mask is not None:
         ones = mask.reshape(mask.shape[0], 1).chosen(ones, 0)
@@ -106,10 +104,10 @@ class _ListsOfClasses:
 
     images: int
     labels: int
-    scores: Expression
+    scores: Value
     boxes: Boxes
-    is_candidate: Expression
-    first_row: Expression
+    is_candidate: Value
+    first_row: Value
     """The first row of each image, int32 (N, 1)."""
 
 
@@ -184,12 +182,12 @@ def _lists(
     is_row, first_row = _rows_of_each_image(build, operator, scores, boxes, splits)
     images = fixed(is_row.shape[0], "the number of images")
 
-    def listed(x: Expression) -> Expression:
+    def listed(x: Value) -> Value:
         """(L, R) or (1, R) as the lists of all images."""
-        whole = build.broadcast(build.reshape(x.value, (1, *x.shape)), (images, labels, rows), "lists")
-        return Expression(build, whole).reshape(images * labels, rows)
+        whole = build.broadcast(build.reshape(x, (1, *x.shape)), (images, labels, rows), "lists")
+        return whole.reshape(images * labels, rows)
 
-    mask = Expression(build, build.broadcast(is_row.reshape(images, 1, rows).value, (images, labels, rows)))
+    mask = build.broadcast(is_row.reshape(images, 1, rows), (images, labels, rows))
     enough = listed(table) > arguments.number("score_thresh", 0.05)
     is_candidate = enough & mask.reshape(images * labels, rows)
     return _ListsOfClasses(images, labels, listed(table), Boxes(*map(listed, parts)), is_candidate, first_row)
@@ -217,21 +215,21 @@ def _sizes(operator: Operator, scores: Value, boxes: Value) -> tuple[int, int, i
 
 def _rows_of_each_image(
     build: Builder, operator: Operator, scores: Value, boxes: Value, splits: Value | None
-) -> tuple[Expression, Expression]:
+) -> tuple[Value, Value]:
     """Which rows belong to each image (N, R), and its first row (N, 1)."""
     rows = fixed(scores.shape[0], "the rows")
-    zero = Expression(build, build.constant(np.zeros((1, 1), np.int32), "first_row"))
+    zero = build.constant(np.zeros((1, 1), np.int32), "first_row")
     masks = [mask for mask in (is_counted(build, scores), is_counted(build, boxes)) if mask is not None]
     if splits is None:
         if not masks:
-            return Expression(build, build.constant(np.ones((1, rows), np.bool_), "is_row")), zero
+            return build.constant(np.ones((1, rows), np.bool_), "is_row"), zero
         return masks[0].reshape(1, rows), zero
     expect_axes(operator, splits, 1, "(N,)", 2)
     images = fixed(splits.shape[0], "the number of images")
-    each = Expression(build, splits).cast(DType.FLOAT32).reshape(1, images)
+    each = splits.cast(DType.FLOAT32).reshape(1, images)
     before = build.constant(np.tri(images, k=-1, dtype=np.float32), "images_before")
     first = (each * before).sum(1)
-    row = Expression(build, build.constant(np.arange(rows, dtype=np.float32)[None], "rows"))
+    row = build.constant(np.arange(rows, dtype=np.float32)[None], "rows")
     is_row = (row >= first) & (row < first + each.reshape(images, 1))
     if masks:
         is_row = is_row & masks[0].reshape(1, rows)
@@ -253,7 +251,7 @@ def _outputs(
     columns = [
         kept.score,
         *lists.boxes.map(lambda part: picked(part, kept.index)).parts,
-        Expression(build, build.broadcast(label, shape, "label")),
+        build.broadcast(label, shape, "label"),
         place.cast(DType.FLOAT32),
     ]
     rows = chosen_rows(is_kept.reshape(images * of_image), images * limit)
@@ -262,13 +260,13 @@ def _outputs(
     scores, classes, places = (table.slice(1, column).reshape(room) for column in (0, 5, 6))
     columns = [scores, table.slice(1, 1, 4), classes]
     numbers = is_kept.cast(DType.FLOAT32).reshape(images, labels, each).sum(2)
-    tops = counted_tops(build, operator, rows.count, [column.value for column in columns])
+    tops = counted_tops(build, operator, rows.count, columns)
     if len(operator.tops) > 3:
-        tops.append(numbers.sum(1).reshape(images).value)
+        tops.append(numbers.sum(1).reshape(images))
     if len(operator.tops) > 4:
-        tops.append(counted_rows(build, places.cast(DType.INT32).value, tops[0]))
+        tops.append(counted_rows(build, places.cast(DType.INT32), tops[0]))
     if len(operator.tops) > 5:
-        none = Expression(build, build.constant(np.zeros((images, 1), np.int32), "background"))
+        none = build.constant(np.zeros((images, 1), np.int32), "background")
         of_labels = numbers.reshape(images, labels).cast(DType.INT32)
-        tops.append(concatenated([none, of_labels], 1).value)
+        tops.append(concatenated([none, of_labels], 1))
     return tops

@@ -9,9 +9,9 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, operator_rule
-from prototrt.surgery.ir import DType, Shape, Value
+from prototrt.surgery.ir import DType, Shape
 from prototrt.surgery.ops import (
     ADD,
     AND,
@@ -166,8 +166,8 @@ def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *o
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
         share = build.reshape(factor, (1,) * len(x.shape))
-        parts.append((Expression(build, blob) * share).named("weighted"))
-    return [reduce(lambda a, b: a + b, parts).value]
+        parts.append((blob * share).named("weighted"))
+    return [reduce(lambda a, b: a + b, parts)]
 
 
 @operator_rule("Xor")
@@ -176,8 +176,8 @@ def exclusive_or(build: Builder, operator: Operator, a: Value, b: Value) -> list
 
     Becomes: Or, And, Not.
     """
-    x, y = (Expression(build, each) for each in operands(build, operator, a, b))
-    return [((x | y) & ~(x & y)).value]
+    x, y = operands(build, operator, a, b)
+    return [(x | y) & ~(x & y)]
 
 
 @operator_rule("Where")
@@ -235,7 +235,7 @@ def row_multiply(build: Builder, operator: Operator, x: Value, weights: Value) -
             blob=f'input "{operator.bottom_blob(1)}"',
             fix=GIVE_SHAPES_AND_INIT_NET,
         )
-    return [(Expression(build, x) * build.aligned(weights, len(x.shape), 0)).value]
+    return [x * build.aligned(weights, len(x.shape), 0)]
 
 
 @operator_rule("ElementwiseLinear")
@@ -258,7 +258,7 @@ def elementwise_linear(
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
     a, b = (build.aligned(build.reshape(each, x.shape[axis:]), len(x.shape)) for each in (scale, shift))
-    return [(Expression(build, x) * a + b).value]
+    return [x * a + b]
 
 
 @operator_rule("Cast")

@@ -8,9 +8,9 @@ from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import axis_of, operator_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import (
     ELU,
     ERF,
@@ -27,8 +27,7 @@ def cube(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Multiply.
     """
-    number = Expression(build, x)
-    return [(number * number * number).value]
+    return [x * x * x]
 
 
 @operator_rule("Reciprocal", "Rsqrt")
@@ -37,8 +36,7 @@ def reciprocal(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Divide; Sqrt.
     """
-    number = Expression(build, x)
-    return [(1 / (number.sqrt() if operator.type == "Rsqrt" else number)).value]
+    return [1 / (x.sqrt() if operator.type == "Rsqrt" else x)]
 
 
 @operator_rule("Pow")
@@ -59,10 +57,9 @@ def softplus(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: LeakyReLU, Abs, Negative, Exp, Log, Add; TanH, Multiply for Mish.
     """
     # log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-    number = Expression(build, x)
-    small = (-abs(number)).exp()
-    soft = (number.apply(LeakyReLU()) + (small + 1.0).log()).named("softplus")
-    return [(soft if operator.type == "Softplus" else number * soft.tanh()).value]
+    small = (-abs(x)).exp()
+    soft = (x.apply(LeakyReLU()) + (small + 1.0).log()).named("softplus")
+    return [soft if operator.type == "Softplus" else x * soft.tanh()]
 
 
 @operator_rule("Gelu")
@@ -71,12 +68,11 @@ def gelu(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Erf or TanH, Multiply, Add.
     """
-    number = Expression(build, x)
     if operator.arguments.flag("fast_gelu"):
-        curve = ((number + number * number * number * 0.044715) * math.sqrt(2 / math.pi)).tanh()
+        curve = ((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)).tanh()
     else:
-        curve = (number * math.sqrt(0.5)).apply(ERF)
-    return [(number * 0.5 * (curve + 1.0)).value]
+        curve = (x * math.sqrt(0.5)).apply(ERF)
+    return [x * 0.5 * (curve + 1.0)]
 
 
 @operator_rule("Selu")
@@ -106,8 +102,7 @@ def thresholded_relu(build: Builder, operator: Operator, x: Value) -> list[Value
 
     Becomes: Greater, Select.
     """
-    number = Expression(build, x)
-    return [(number > operator.arguments.number("alpha", 1.0)).chosen(number, 0.0).value]
+    return [(x > operator.arguments.number("alpha", 1.0)).chosen(x, 0.0)]
 
 
 @operator_rule("ReluN")
@@ -126,8 +121,8 @@ def logit(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Clip, Subtract, Divide, Log.
     """
     epsilon = operator.arguments.number("eps", 1e-6)
-    share = Expression(build, x).apply(Clip(epsilon, 1 - epsilon))
-    return [(share / (1.0 - share)).log().value]
+    share = x.apply(Clip(epsilon, 1 - epsilon))
+    return [(share / (1.0 - share)).log()]
 
 
 @operator_rule("Glu")
@@ -143,5 +138,5 @@ def gated_linear_unit(build: Builder, operator: Operator, x: Value) -> list[Valu
             f"axis {axis} has {size} elements, expected an even number",
             fix=MEND_ARGUMENTS,
         )
-    value, gate = (Expression(build, x).slice(axis, start, size // 2) for start in (0, size // 2))
-    return [(value * gate.sigmoid()).value]
+    value, gate = (x.slice(axis, start, size // 2) for start in (0, size // 2))
+    return [value * gate.sigmoid()]

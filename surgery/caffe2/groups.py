@@ -6,7 +6,7 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, centred
+from prototrt.surgery.building.expression import Value, centred
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,
@@ -14,7 +14,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
     refuse_order,
 )
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Shape, fixed
 from prototrt.surgery.ops import Reduce, ReduceKind
 
 _ROW_SUM = Reduce(ReduceKind.SUM, (1,), keep=False)
@@ -37,12 +37,12 @@ def group_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift
             fix="state parts that fit, or feed another size",
         )
     cut: Shape = (x.shape[0], groups, flattened((channels // groups, *x.shape[2:])))
-    difference, variance, mean = centred(Expression(build, build.reshape(x, cut)), (2,))
+    difference, variance, mean = centred(build.reshape(x, cut), (2,))
     deviation = variance.shifted(operator.arguments.number("epsilon", 1e-5)).sqrt().named("deviation")
-    y = (difference / deviation).named("normalized").reshape(*x.shape).value
+    y = (difference / deviation).named("normalized").reshape(*x.shape)
     y = scaled_channels(build, operator, y, scale, shift, 1)
     inverse = (1 / deviation).named("inverse_deviation")
-    return [y, *(each.reshape(x.shape[0], groups).value for each in (mean, inverse))][: len(operator.tops)]
+    return [y, *(each.reshape(x.shape[0], groups) for each in (mean, inverse))][: len(operator.tops)]
 
 
 @operator_rule("AffineChannel")
@@ -66,8 +66,8 @@ def scaled_channels(
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
     factor, summand = (build.aligned(each, len(x.shape), axis) for each in (scale, shift))
-    scaled = (Expression(build, x) * factor).named("scaled")
-    return (scaled + summand).named("shifted").value
+    scaled = (x * factor).named("scaled")
+    return (scaled + summand).named("shifted")
 
 
 @operator_rule("RMSNorm")
@@ -87,13 +87,13 @@ def rms_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift: 
                 blob=blob,
                 fix=GIVE_SHAPES_AND_INIT_NET,
             )
-    flat = Expression(build, x).reshape(*rows)
+    flat = x.reshape(*rows)
     squares = (flat * flat).mean(1).named("squares")
     root = squares.shifted(operator.arguments.number("eps", 0.0)).sqrt().named("root")
     factor, summand = (build.reshape(each, (1, rows[1])) for each in (scale, shift))
     y = ((flat / root).named("normalized") * factor).named("scaled")
     inverse = (1 / root).named("inverse_root")
-    return [(y + summand).reshape(*x.shape).value, inverse.reshape(*x.shape[:axis]).value]
+    return [(y + summand).reshape(*x.shape), inverse.reshape(*x.shape[:axis])]
 
 
 @operator_rule("Normalize", "NormalizeL1")
@@ -103,10 +103,9 @@ def normalize(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Multiply or Abs, Reduce, Sqrt, Maximum, Divide.
     """
     axis, is_sum = axis_of(operator, x.shape, -1), operator.type == "NormalizeL1"
-    row = Expression(build, x)
-    length = abs(row).sum(axis) if is_sum else (row * row).sum(axis).sqrt()
+    length = abs(x).sum(axis) if is_sum else (x * x).sum(axis).sqrt()
     # Nothing but zeros has the length 0, and stays zeros.
-    return [(row / length.at_least(1e-12)).value]
+    return [x / length.at_least(1e-12)]
 
 
 @operator_rule("DotProduct", "SquaredL2Distance", "L1Distance", "CosineSimilarity")
@@ -122,22 +121,22 @@ def compare(build: Builder, operator: Operator, a: Value, b: Value) -> list[Valu
             blob=f'input "{operator.bottom_blob(1)}"',
             fix=GIVE_SHAPES_AND_INIT_NET,
         )
-    x, y = (Expression(build, each).reshape(each.shape[0], flattened(each.shape[1:])) for each in (a, b))
+    x, y = (each.reshape(each.shape[0], flattened(each.shape[1:])) for each in (a, b))
     if operator.type == "DotProduct":
-        return [_dot(x, y).value]
+        return [_dot(x, y)]
     if operator.type == "CosineSimilarity":
-        return [_cosine(x, y).value]
+        return [_cosine(x, y)]
     difference = (x - y).named("difference")
     if operator.type == "L1Distance":
-        return [abs(difference).apply(_ROW_SUM).value]
-    return [(_dot(difference, difference) * 0.5).value]
+        return [abs(difference).apply(_ROW_SUM)]
+    return [_dot(difference, difference) * 0.5]
 
 
-def _dot(x: Expression, y: Expression) -> Expression:
+def _dot(x: Value, y: Value) -> Value:
     return (x * y).named("products").apply(_ROW_SUM)
 
 
-def _cosine(x: Expression, y: Expression) -> Expression:
+def _cosine(x: Value, y: Value) -> Value:
     least = x.build.scalar(1e-12, 1)
     lengths = [_dot(row, row).at_least(least).sqrt().named("length") for row in (x, y)]
     return _dot(x, y) / (lengths[0] * lengths[1]).named("lengths")

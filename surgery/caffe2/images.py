@@ -11,10 +11,10 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import pads_of
-from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of
+from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.layers.resampling import refuse_length, with_aligned_corners
 from prototrt.surgery.layers.upsampling import repeated
@@ -44,8 +44,8 @@ def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value |
             index = (np.arange(out, dtype=np.float32) / scale).astype(np.int32)
             nearest = build.constant(np.minimum(index, size - 1), "nearest")
         else:
-            places = Expression(build, build.counted_numbers(out, "places", dtype=DType.FLOAT32))
-            nearest = (places / float(scale)).cast(DType.INT32).at_most(size - 1).value
+            places = build.counted_numbers(out, "places", dtype=DType.FLOAT32)
+            nearest = (places / float(scale)).cast(DType.INT32).at_most(size - 1)
         x = build.gathered(x, nearest, axis)
     return [x]
 
@@ -185,8 +185,8 @@ def _padded_places(build: Builder, x: Value, axis: int, ends: tuple[int, int], m
     if isinstance(size, int):
         index = np.pad(np.arange(size, dtype=np.int32), ends, mode=mode)  # type: ignore[call-overload]  # one of two words
         return build.constant(index, mode)
-    places = Expression(build, build.counted_numbers(size + sum(ends), "places", first=-ends[0]))
+    places = build.counted_numbers(size + sum(ends), "places", first=-ends[0])
     if mode == "reflect":  # what is before the first element, then what is after the last one
         places = places.at_least(places * -1)
         places = places.at_most(places * -1 + (size - 1) * 2)
-    return places.at_least(0).at_most(size - 1).value
+    return places.at_least(0).at_most(size - 1)

@@ -7,9 +7,9 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.lists import picked, top
 from prototrt.surgery.layers.detection.rows import counted_rows
@@ -51,29 +51,29 @@ def heatmap_max_keypoint(build: Builder, operator: Operator, maps: Value, boxes:
     )
     parts = [xs, ys, height.reshape(rows, points), share.reshape(rows, points)]
     result = concatenated([part.reshape(rows, 1, points) for part in parts], 1)
-    return [counted_rows(build, result.value, maps)]
+    return [counted_rows(build, result, maps)]
 
 
-def _neighbours(flat: Expression, row: Expression, column: Expression, size: int) -> list[Expression]:
+def _neighbours(flat: Value, row: Value, column: Value, size: int) -> list[Value]:
     """The nine elements around a place of each map (M, 1), row by row. At an edge the opposite one stands for a missing
     one."""
     build = flat.build
     steps = np.arange(9, dtype=np.int32)[None]
     ys, xs = (
-        _mirrored(place, Expression(build, build.constant(step - 1, "steps")), size)
+        _mirrored(place, build.constant(step - 1, "steps"), size)
         for place, step in ((row, steps // 3), (column, steps % 3))
     )
     return picked(flat, ys * size + xs).split(1)
 
 
-def _mirrored(place: Expression, step: Expression, size: int) -> Expression:
+def _mirrored(place: Value, step: Value, size: int) -> Value:
     """A place moved by a step, which is turned round where it leads out of the map."""
     moved = place + step
     is_outside = (moved < 0) | (moved >= size)
     return is_outside.chosen(place - step, moved)
 
 
-def _top_of_parabola(around: list[Expression]) -> tuple[Expression, Expression, Expression]:
+def _top_of_parabola(around: list[Value]) -> tuple[Value, Value, Value]:
     """How far right and down of the middle the maximum lies, and its height."""
     middle = around[4]
     slope_x, slope_y = (around[5] - around[3]) * 0.5, (around[7] - around[1]) * 0.5

@@ -8,9 +8,9 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import axis_of, expect_whole_numbers, flattened, operator_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import Gather, MatMul, Transpose
 
 
@@ -41,7 +41,7 @@ def fully_connected(build: Builder, operator: Operator, x: Value, weights: Value
         )
     flat = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     y = build.product(flat, rows, transpose=is_transposed)
-    y = (Expression(build, y) + build.aligned(bias, len(y.shape))).named("biased").value
+    y = (y + build.aligned(bias, len(y.shape))).named("biased")
     return [build.reshape(y, (*x.shape[:axis], outputs))]
 
 

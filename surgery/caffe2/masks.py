@@ -8,7 +8,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     expect_axes,
@@ -16,7 +16,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     flattened,
     operator_rule,
 )
-from prototrt.surgery.ir import Dim, Shape, Value, fixed
+from prototrt.surgery.ir import Dim, Shape, fixed
 from prototrt.surgery.ops import GREATER, ReverseSequence, Select
 from prototrt.surgery.recurrent.counting import numbers
 
@@ -77,15 +77,15 @@ def _refuse_mode(operator: Operator, mode: str, *, has_two_inputs: bool) -> None
 def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:
     """True where x is kept: (1, rows, places, 1)."""
     mode = operator.arguments.text("mode", "")
-    place = Expression(build, numbers(build, places, "places")).reshape(1, 1, places, 1)
+    place = numbers(build, places, "places").reshape(1, 1, places, 1)
     if rows_of is None:
         rows_of = numbers(build, fixed(rows, "the number of rows"), "row")
-        row = Expression(build, rows_of).reshape(1, rows, 1, 1)
-        return _in_triangle(row, place, mode).value
-    row = Expression(build, rows_of).reshape(1, rows, 1, 1)
+        row = rows_of.reshape(1, rows, 1, 1)
+        return _in_triangle(row, place, mode)
+    row = rows_of.reshape(1, rows, 1, 1)
     if mode == "sequence":
-        return (row > place).named("is_inside").value
-    return _near(operator, row, place).value
+        return (row > place).named("is_inside")
+    return _near(operator, row, place)
 
 
 def _shared(operator: Operator, shape: Shape, axis: int) -> int:
@@ -115,7 +115,7 @@ def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
     return end
 
 
-def _near(operator: Operator, row: Expression, place: Expression) -> Expression:
+def _near(operator: Operator, row: Value, place: Value) -> Value:
     """True where the place is at most ``radius`` away from the number of the row."""
     radius = operator.arguments.integer("radius", 10)
     beyond = row.build.constant(np.full((1, 1, 1, 1), radius + 1, np.int32), "beyond")
@@ -124,7 +124,7 @@ def _near(operator: Operator, row: Expression, place: Expression) -> Expression:
     return (from_below & from_above).named("is_near")
 
 
-def _in_triangle(row: Expression, place: Expression, mode: str) -> Expression:
+def _in_triangle(row: Value, place: Value, mode: str) -> Value:
     is_before, with_diagonal = _TRIANGLES[mode]
     greater, less = (row, place) if is_before else (place, row)
     one = row.build.constant(np.full((1, 1, 1, 1), with_diagonal, np.int32), "diagonal")

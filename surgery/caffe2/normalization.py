@@ -8,7 +8,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, centred
+from prototrt.surgery.building.expression import Value, centred
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     constant_array,
@@ -17,7 +17,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
     refuse_order,
 )
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Array
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ops import (
     LRN,
@@ -52,7 +52,7 @@ def layer_norm(
     """
     arguments, rank = operator.arguments, len(x.shape)
     axis = axis_of(operator, x.shape, 1)
-    difference, variance, mean = centred(Expression(build, x), tuple(range(axis, rank)))
+    difference, variance, mean = centred(x, tuple(range(axis, rank)))
     variance_epsilon = (variance + arguments.number("epsilon", 1e-5)).named("variance_epsilon")
     deviation = variance_epsilon.sqrt().named("deviation")
     y = (difference / deviation).named("normalized")
@@ -66,8 +66,8 @@ def layer_norm(
         y = (y + _over(build, operator, 2, shift, x, axis)).named("shifted")
     elif scale is not None:
         build.warn("elementwise_affine is not set: the inputs scale and bias are ignored, as in Caffe2")
-    statistics = [each.reshape(*x.shape[:axis], 1).value for each in (mean, deviation)]
-    return [y.value, *statistics]
+    statistics = [each.reshape(*x.shape[:axis], 1) for each in (mean, deviation)]
+    return [y, *statistics]
 
 
 def _over(build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int) -> Value:

@@ -9,9 +9,11 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
+from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerRule
-from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, Value, element_count
+from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, element_count
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ir.uniform_constants import is_repeated
 
@@ -56,7 +58,7 @@ def constant_array(build: Builder, operator: Operator, index: int, value: Value)
     return array
 
 
-def _computed(build: Builder, value: Value) -> Array | None:
+def _computed(build: Builder, value: ir.Value) -> Array | None:
     """The data of a constant, or of a value that nodes compute from constants."""
     if value.data is not None:
         return np.asarray(value.data)

@@ -9,9 +9,10 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import operator_rule, refuse_order
 from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of
-from prototrt.surgery.ir import OpenSize, Value, computable, fixed, range_of
+from prototrt.surgery.ir import OpenSize, computable, fixed, range_of
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import AveragePool, MaxPool, Pad, Reduce, ReduceKind
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.boxes import (
     cut_to_image,
     last_pixel,
@@ -17,9 +17,9 @@ from prototrt.surgery.caffe2.boxes import (
     refuse_other_boxes,
 )
 from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
-from prototrt.surgery.ir import DType, OpenSize, Size, Value, computable, range_of
+from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.lists import LOWEST, gathered, lengthened, picked, top
+from prototrt.surgery.layers.detection.lists import LOWEST, lengthened, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.layers.detection.proposals import best_of_lists
 from prototrt.surgery.layers.detection.rows import counted_tops
@@ -62,7 +62,7 @@ def generate_proposals(
     is_candidate = is_large & is_inside & (best > LOWEST)
     kept = suppressed(best, is_candidate, boxes, rule, before=before, most=most)
     regions = best_of_lists(kept, boxes, most)
-    outputs = [regions.regions.value, regions.scores.reshape(regions.scores.shape[0]).value]
+    outputs = [regions.regions, regions.scores.reshape(regions.scores.shape[0])]
     return counted_tops(build, operator, regions.count, outputs)
 
 
@@ -73,8 +73,8 @@ def _limit(operator: Operator, name: str, default: int, largest: int) -> int:
 
 
 def _anchors_and_moves(
-    build: Builder, operator: Operator, index: Expression, moves: Value, anchors: Value
-) -> tuple[Boxes, list[Expression]]:
+    build: Builder, operator: Operator, index: Value, moves: Value, anchors: Value
+) -> tuple[Boxes, list[Value]]:
     """The anchors (N, P) and the moves of the boxes that ``index`` counts in (A, H, W)."""
     images, _, height, width = (computable(dim, "the moves") for dim in moves.shape)
     number = computable(anchors.shape[0], "the number of anchors")
@@ -87,7 +87,7 @@ def _anchors_and_moves(
     across = (place - row * width).cast(DType.FLOAT32) * stride
     corners = [column.reshape(number) for column in exact(build, anchors).split(1)]
     shifts = (across, down, across, down)
-    boxes = [gathered(corner, anchor) + shift for corner, shift in zip(corners, shifts, strict=True)]
+    boxes = [corner.gathered(anchor) + shift for corner, shift in zip(corners, shifts, strict=True)]
     flat: Size = number * 4 * places
     codes = exact(build, moves).reshape(images, flat)
     first = anchor * (places * 4) + place

@@ -12,10 +12,10 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.boxes import last_pixel
 from prototrt.surgery.caffe2.operator_rule import operator_rule
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.lists import LOWEST, top
 from prototrt.surgery.layers.detection.rows import (
@@ -39,7 +39,7 @@ def collect_rpn_proposals(build: Builder, operator: Operator, *inputs: Value) ->
     Source: caffe2 ``operators/collect_and_distribute_fpn_rpn_proposals_op.cc``, ``SortAndLimitRoIsByScores``.
     """
     table, rows = _collected(build, operator, inputs)
-    return [counted_top(build, operator, 0, rows.filled(table).value, rows.count)]
+    return [counted_top(build, operator, 0, rows.filled(table), rows.count)]
 
 
 @operator_rule("DistributeFpnProposals")
@@ -57,7 +57,7 @@ def distribute_fpn_proposals(build: Builder, operator: Operator, rois: Value) ->
     regions, rows = exact(build, rois), fixed(rois.shape[0], "the regions")
     if rois.shape[1] == 4:
         image = np.zeros((rows, 1), np.float32)
-        regions = concatenated([Expression(build, build.constant(image, "image")), regions], 1)
+        regions = concatenated([build.constant(image, "image"), regions], 1)
     return _distributed(build, operator, 0, regions, is_counted(build, rois), rois)
 
 
@@ -70,13 +70,11 @@ def collect_and_distribute(build: Builder, operator: Operator, *inputs: Value) -
     """
     table, rows = _collected(build, operator, inputs)
     regions = rows.filled(table)
-    best = counted_top(build, operator, 0, regions.value, rows.count)
-    return [best, *_distributed(build, operator, 1, Expression(build, best), rows.is_row, best)]
+    best = counted_top(build, operator, 0, regions, rows.count)
+    return [best, *_distributed(build, operator, 1, best, rows.is_row, best)]
 
 
-def _collected(
-    build: Builder, operator: Operator, inputs: Sequence[Value]
-) -> tuple[Expression, DetectionRows]:
+def _collected(build: Builder, operator: Operator, inputs: Sequence[Value]) -> tuple[Value, DetectionRows]:
     """The regions of all levels one after the other, and where the best ones are."""
     count = len(_levels(operator, "rpn", 2, 6))
     if len(inputs) != 2 * count:
@@ -100,7 +98,7 @@ def _collected(
     return concatenated(regions, 0), _best(operator, concatenated(scores, 0))
 
 
-def _best(operator: Operator, scores: Expression) -> DetectionRows:
+def _best(operator: Operator, scores: Value) -> DetectionRows:
     """Where the largest of these scores (R,) are; LOWEST is none."""
     rows = fixed(scores.shape[0], "the regions")
     most = operator.arguments.integer("rpn_post_nms_topN", 2000)
@@ -114,8 +112,8 @@ def _distributed(
     build: Builder,
     operator: Operator,
     first: int,
-    regions: Expression,
-    is_row: Expression | None,
+    regions: Value,
+    is_row: Value | None,
     like: Value,
 ) -> list[Value]:
     """The outputs from ``first`` on: the regions of each level, and their places in all levels, joined."""
@@ -132,20 +130,20 @@ def _distributed(
     outputs = []
     for index, number in enumerate(levels, first):
         chosen = chosen_rows(level.equals(number), rows)
-        outputs.append(counted_top(build, operator, index, chosen.filled(regions).value, chosen.count))
-    numbers = Expression(build, build.constant(np.arange(rows, dtype=np.float32), "numbers"))
+        outputs.append(counted_top(build, operator, index, chosen.filled(regions), chosen.count))
+    numbers = build.constant(np.arange(rows, dtype=np.float32), "numbers")
     order = _ascending((level - levels[0]) * rows + numbers)
-    return [*outputs, counted_rows(build, _ascending(order.cast(DType.FLOAT32)).value, like)]
+    return [*outputs, counted_rows(build, _ascending(order.cast(DType.FLOAT32)), like)]
 
 
-def _ascending(keys: Expression) -> Expression:
+def _ascending(keys: Value) -> Value:
     """The places of these keys (R,) from the smallest to the largest."""
     rows = fixed(keys.shape[0], "the regions")
     _, places = top((0 - keys).reshape(1, rows), rows, first_of_equals=True)
     return places.reshape(rows)
 
 
-def _level_of(operator: Operator, regions: Expression, levels: Sequence[int]) -> Expression:
+def _level_of(operator: Operator, regions: Value, levels: Sequence[int]) -> Value:
     """The level of each region (R, 1): one more for each doubling of the root of its area."""
     arguments, pixel = operator.arguments, last_pixel(operator)
     scale = arguments.integer("roi_canonical_scale", 224)

@@ -9,10 +9,12 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN, GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, RecurrentArguments, StateBuffer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.caffe2.step_net import StepNet
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import GREATER, Concat, Identity, Reshape, Select, Slice, Tile
 from prototrt.surgery.recurrent.cells import scan
 from prototrt.surgery.recurrent.counting import numbers
@@ -188,7 +190,7 @@ class Unfolding:
         )
         self.build.expose_state(before, after)
 
-    def _fed(self, value: Value) -> Value:
+    def _fed(self, value: ir.Value) -> ir.Value:
         """The value that this one copies or reshapes."""
         while (node := self.build.writer(value)) is not None and isinstance(node.op, Identity | Reshape):
             value = node.inputs[0]

@@ -6,9 +6,9 @@ from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import axis_of, canonical, flattened, operator_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import NEGATIVE, SUBTRACT, Reduce, ReduceKind, Reverse, TopK
 
 _KINDS = {"Sum": ReduceKind.SUM, "Mean": ReduceKind.MEAN, "Max": ReduceKind.MAX, "Min": ReduceKind.MIN}
@@ -27,10 +27,10 @@ def reduce(build: Builder, operator: Operator, x: Value) -> list[Value]:
     kind = operator.type.removeprefix("Reduce")
     if kind in _KINDS:
         return [build.add(Reduce(_KINDS[kind], places, keep), x)]
-    number, total = Expression(build, x), Reduce(ReduceKind.SUM, places, keep)
+    total = Reduce(ReduceKind.SUM, places, keep)
     if kind == "L1":
-        return [abs(number).apply(total).value]
-    return [(number * number).apply(total).sqrt().value]
+        return [abs(x).apply(total)]
+    return [(x * x).apply(total).sqrt()]
 
 
 @operator_rule(*(f"Reduce{end}{kind}" for end in ("Front", "Back") for kind in ("Sum", "Mean", "Max")))

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_AR
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, as_number, concatenated
+from prototrt.surgery.building.expression import Value, as_number, concatenated
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.caffe2.boxes import positive_scale
 from prototrt.surgery.caffe2.operator_rule import (
@@ -19,7 +19,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
     refuse_order,
 )
-from prototrt.surgery.ir import AtMost, Size, Value, computable
+from prototrt.surgery.ir import AtMost, Size, computable
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.rows import counted_rows
 from prototrt.surgery.layers.regions.pooling import pooled_regions
@@ -60,31 +60,31 @@ def roi_align(build: Builder, operator: Operator, x: Value, rois: Value) -> list
     else:
         means = _with_samples_of_size(build, x, regions, ys, xs)
     result = means if is_last else means.transpose(0, 3, 1, 2)
-    return [counted_rows(build, result.value, rois)]
+    return [counted_rows(build, result, rois)]
 
 
 @dataclass(frozen=True, slots=True)
 class _SampledBins:
     """Bins of each region along one axis: where the first one starts and how long each is, (R, 1)."""
 
-    start: Expression
-    length: Expression
+    start: Value
+    length: Value
     count: int
     size: Size
 
     @classmethod
     def of(
-        cls, operator: Operator, start: Expression, end: Expression, shift: float, count: int, size: Size
+        cls, operator: Operator, start: Value, end: Value, shift: float, count: int, size: Size
     ) -> _SampledBins:
         extent = end - start
         if not operator.arguments.flag("aligned"):
             extent = extent.at_least(1)
         return cls(start.shifted(-shift), extent / count, count, size)
 
-    def taps(self, share: Expression) -> list[Tap]:
+    def taps(self, share: Value) -> list[Tap]:
         """What is read at this share of the length of each bin (R, bins). Outside of the map it counts nothing."""
         build = self.start.build
-        bins = Expression(build, build.constant(np.arange(self.count, dtype=np.float32)[None], "bins"))
+        bins = build.constant(np.arange(self.count, dtype=np.float32)[None], "bins")
         places = bins * self.length + self.start + share * self.length
         is_outside = (places < -1) | (places > as_number(build, self.size, 2))
         taps = linear_taps(places.at_least(0).at_most(self.size - 1), self.size)
@@ -93,20 +93,18 @@ class _SampledBins:
 
 def _with_samples(
     build: Builder, x: Value, regions: Rois, ys: _SampledBins, xs: _SampledBins, samples: int
-) -> Expression:
+) -> Value:
     """The mean of as many samples along each axis of each bin: (R, ys, xs, C)."""
-    shares = [Expression(build, build.scalar((sample + 0.5) / samples, 2)) for sample in range(samples)]
+    shares = [build.scalar((sample + 0.5) / samples, 2) for sample in range(samples)]
     rows, columns = (
         [Tap(tap.index, tap.weight.scaled(1 / samples)) for share in shares for tap in bins.taps(share)]
         for bins in (ys, xs)
     )
-    origin = regions.origins(regions.height * regions.width).value
-    return _read(pixel_rows(build, x), Expression(build, origin), rows, columns, regions.width)
+    origin = regions.origins(regions.height * regions.width)
+    return _read(pixel_rows(build, x), origin, rows, columns, regions.width)
 
 
-def _read(
-    table: Expression, origin: Expression, rows: list[Tap], columns: list[Tap], width: Size
-) -> Expression:
+def _read(table: Value, origin: Value, rows: list[Tap], columns: list[Tap], width: Size) -> Value:
     """Sums over the taps of rows (R, P) and columns (R, Q): (R, P, Q, C)."""
     count = origin.shape[0]
     ys = [Tap(*(part.reshape(count, part.shape[1], 1) for part in (tap.index, tap.weight))) for tap in rows]
@@ -118,7 +116,7 @@ def _read(
 
 def _with_samples_of_size(
     build: Builder, x: Value, regions: Rois, ys: _SampledBins, xs: _SampledBins
-) -> Expression:
+) -> Value:
     """The mean of as many samples as a bin covers elements, rounded up: (R, ys, xs, C).
 
     Each round reads one sample of every bin, as often as the largest bin has samples. An empty region gives 0.
@@ -137,10 +135,9 @@ def _with_samples_of_size(
 
     inner = build.body()
     hints = ("sample", "sums", "rows", "origin", "top", "tall", "left", "wide", "high", "broad", "most")
-    outside = [*states, *(each.value for each in read)]
+    outside = [*states, *read]
     sample, sums, rows, first, top, tall, left, wide, high, broad, last = (
-        Expression(inner, inner.body_input(hint, outer.shape, outer.dtype))
-        for hint, outer in zip(hints, outside, strict=True)
+        inner.body_input(hint, outer.shape, outer.dtype) for hint, outer in zip(hints, outside, strict=True)
     )
     row = (sample / broad.at_least(1)).floor()
     column = sample - row * broad
@@ -152,10 +149,10 @@ def _with_samples_of_size(
     is_sample = (sample < high * broad).reshape(count, 1, 1, 1)
     now = sums + is_sample.chosen(_read(rows, first, taps[0], taps[1], regions.width), 0)
     another = (sample + 1 < last).reshape()
-    loop = While(inner.graph("round", [(sample + 1).value, now.value, another.value]))
+    loop = While(inner.graph("round", [sample + 1, now, another]))
     _, total = build.add_all(loop, *outside, hint="sums")
     samples = (grids[0] * grids[1]).at_least(1).reshape(count, 1, 1, 1)
-    return Expression(build, total) / samples
+    return total / samples
 
 
 @operator_rule("RoIPool", "RoIPoolF")
@@ -198,7 +195,7 @@ def _read_regions(build: Builder, operator: Operator, x: Value, rois: Value) -> 
     expect_axes(operator, rois, 2, "(R, 4) or (R, 5)", 1)
     if rois.shape[1] == 4:
         image = build.broadcast(build.scalar(0.0, 2), (computable(rois.shape[0], "the regions"), 1), "image")
-        rois = concatenated([Expression(build, image), exact(build, rois)], 1).value
+        rois = concatenated([image, exact(build, rois)], 1)
     elif rois.shape[1] != 5:
         because = "a region is x1, y1, x2 and y2, after the number of its image"
         raise misfit(operator, 1, rois, "(R, 4) or (R, 5)", because, GIVE_SHAPES_AND_INIT_NET)

@@ -8,8 +8,9 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_AR
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import constant_array, flattened, integers, operator_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.reshaping import reshaped
 from prototrt.surgery.ops import Tile
 

@@ -8,10 +8,10 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, operator_rule
-from prototrt.surgery.ir import DType, Value, fixed
+from prototrt.surgery.ir import DType, fixed
 from prototrt.surgery.ops import (
     MULTIPLY,
     Cast,
@@ -80,29 +80,29 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
         fixed(rows.shape[0], "the number of rows"),
     )
     build.expect_segments(lengths, size)
-    each = Expression(build, build.add(Cast(DType.FLOAT32), lengths)).reshape(1, count)
+    each = build.add(Cast(DType.FLOAT32), lengths).reshape(1, count)
     belongs = _belonging(each, count, size)
     width = int(np.prod([fixed(dim, "a size of a row") for dim in rows.shape[1:]]))
     total = belongs.apply(MatMul(), build.reshape(rows, (size, width))).named("total")
     if operator.type.endswith("Mean"):
         divisor = each.reshape(count, 1).at_least(1.0).named("divisor")
         total = (total / divisor).named("mean")
-    return total.reshape(count, *rows.shape[1:]).value
+    return total.reshape(count, *rows.shape[1:])
 
 
-def _belonging(each: Expression, count: int, size: int) -> Expression:
+def _belonging(each: Value, count: int, size: int) -> Value:
     """(N, R): 1 where the row belongs to the segment, else 0, for lengths (1, N) of segments and R rows."""
     refuse_too_many(count * count, (count, count), "the segments, each with each other")
     refuse_too_many(count * size, (count, size), "the segments with all rows")
     build = each.build
     number = numbers(build, count, "segment")
-    is_behind = (Expression(build, build.aligned(number, 2)) > build.aligned(number, 2, 0)).named("is_behind")
+    is_behind = (build.aligned(number, 2) > build.aligned(number, 2, 0)).named("is_behind")
     zero, one = build.scalar(0.0, 2), build.scalar(1.0, 2)
     until = is_behind.apply(Select(), zero, one).named("until")
     end = (until * each).sum(1).named("end")
     start = (end - each.reshape(count, 1)).named("start")
     # Halfway between whole numbers nothing is equal.
-    row = Expression(build, build.aligned(numbers(build, size, "row"), 2))
+    row = build.aligned(numbers(build, size, "row"), 2)
     place = row.apply(Cast(DType.FLOAT32)).named("place") + 0.5
     inside = ((end > place) & (place > start)).named("is_inside")
     one, zero = build.scalar(1.0, 2), build.scalar(0.0, 2)

@@ -9,6 +9,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.elementwise import refuse_mixed_types
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
@@ -18,7 +19,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     integers,
     operator_rule,
 )
-from prototrt.surgery.ir import AtMost, Shape, Size, Value, computable, divided, fixed, range_of
+from prototrt.surgery.ir import AtMost, Shape, Size, computable, divided, fixed, range_of
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 

@@ -18,8 +18,9 @@ from prototrt.caffe_proto.caffe2.packed import GATES, PackedArray, PackedLayout
 from prototrt.caffe_proto.caffe2.param_set import source_and_name
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.ops import Transpose
 from prototrt.surgery.recurrent.directions import direction_of
 from prototrt.surgery.recurrent.running import StackInputs, run_stack

@@ -16,9 +16,10 @@ from prototrt.caffe_proto.common.errors import (
     raise_all,
 )
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_rules import check_bottoms
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
-from prototrt.surgery.ir import Shape, Value, fixed
+from prototrt.surgery.ir import Shape, fixed
 from prototrt.surgery.ops import ADD, Concat, Slice
 from prototrt.surgery.recurrent.cells import Step, StepFunction
 
@@ -49,7 +50,9 @@ class StepNet:
         buffers = list(self.initial)
 
         def cell(body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
-            blobs = {**around, **dict(zip(sequences, inputs, strict=False))}
+            here = {value: body.from_outside(value) for value in around.values()}
+            blobs = {name: here[value] for name, value in around.items()}
+            blobs.update(zip(sequences, inputs, strict=False))
             counted = list(states[len(buffers) :])
             blobs[self.recurrence.timestep] = counted[0] if counted else inputs[-1]
             windows = dict(zip(buffers, states, strict=False))

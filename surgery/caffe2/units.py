@@ -10,9 +10,9 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_AR
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, flattened, operator_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import GREATER, Select
 from prototrt.surgery.recurrent.cells import lstm_unit
 
@@ -40,9 +40,9 @@ def lstm(
         size = fixed(hidden.shape[-1], "the number of hidden units")
         parts = [np.broadcast_to(np.float32(each), (size,)) for each in (0, forget, 0, 0)]
         shifted = build.aligned(build.stacked(parts, "forget_bias"), len(gates.shape))
-        gates = (Expression(build, gates) + shifted).named("gates_forget_bias").value
-    c, h = lstm_unit(Expression(build, gates), Expression(build, cell))
-    return masked(build, operator, [(h.value, hidden), (c.value, cell)], others)
+        gates = (gates + shifted).named("gates_forget_bias")
+    c, h = lstm_unit(gates, cell)
+    return masked(build, operator, [(h, hidden), (c, cell)], others)
 
 
 @operator_rule("GRUUnit")
@@ -55,11 +55,10 @@ def gru(build: Builder, operator: Operator, hidden: Value, gates: Value, *others
     """
     _expect_gates(operator, hidden, gates, 3, 1)
     axis, size = len(gates.shape) - 1, fixed(hidden.shape[-1], "the number of hidden units")
-    gate = Expression(build, gates)
-    u = gate.slice(axis, size, size).named("gate_update").sigmoid().named("update")
-    new = gate.slice(axis, 2 * size, size).named("gate_output").tanh().named("new")
+    u = gates.slice(axis, size, size).named("gate_update").sigmoid().named("update")
+    new = gates.slice(axis, 2 * size, size).named("gate_output").tanh().named("new")
     h = (new + (u * (hidden - new).named("difference")).named("kept")).named("h")
-    return masked(build, operator, [(h.value, hidden)], others)
+    return masked(build, operator, [(h, hidden)], others)
 
 
 def masked(

@@ -14,7 +14,8 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed
 from prototrt.surgery.ops import Pad
 
 # LegacyPadding in caffe2_legacy.proto.

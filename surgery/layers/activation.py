@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.building.limits import MOST_AXES
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import (
     ELU,
     MINIMUM,
@@ -45,7 +45,7 @@ def _limited(build: LayerBuilder, x: Value, slope: float, limit: float | None) -
 
 def _is_above(build: LayerBuilder, x: Value, limit: float) -> Value:
     """1 where ``x`` is above the limit, else 0."""
-    return (Expression(build, x) > limit).cast(x.dtype).value
+    return (x > limit).cast(x.dtype)
 
 
 @layer_rule("ReLU6")
@@ -106,8 +106,8 @@ def clip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/clip_layer.cpp``.
     """
     low = layer.param.min
-    clipped = Expression(build, build.add(Clip(low, layer.param.max), x))
-    return [(Expression(build, x) > low).chosen(clipped, low).value]
+    clipped = build.add(Clip(low, layer.param.max), x)
+    return [(x > low).chosen(clipped, low)]
 
 
 @layer_rule("Swish")
@@ -117,8 +117,7 @@ def swish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Sigmoid, Multiply.
     Source: caffe ``src/caffe/layers/swish_layer.cpp``.
     """
-    elements = Expression(build, x)
-    return [(elements * elements.scaled(layer.param.beta).sigmoid()).value]
+    return [x * x.scaled(layer.param.beta).sigmoid()]
 
 
 @layer_rule("SeLU", "SeLu")
@@ -129,7 +128,7 @@ def selu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: synopsys-caffe and fireae/caffe_latte ``src/caffe/layers/selu_layer.cpp``.
     """
     factor = getattr(layer.param, "lambda")
-    return [Expression(build, build.add(ELU(layer.param.alpha), x)).scaled(factor).value]
+    return [build.add(ELU(layer.param.alpha), x).scaled(factor)]
 
 
 @layer_rule("HardSigmoid")
@@ -139,8 +138,8 @@ def hard_sigmoid(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Multiply, Add, Clip.
     Source: synopsys-caffe ``src/caffe/layers/hard_sigmoid_layer.cpp``.
     """
-    line = Expression(build, x).scaled(layer.param.alpha).shifted(layer.param.beta)
-    return [line.apply(Clip(0, 1)).value]
+    line = x.scaled(layer.param.alpha).shifted(layer.param.beta)
+    return [line.apply(Clip(0, 1))]
 
 
 @layer_rule("HardSwish")
@@ -150,8 +149,7 @@ def hard_swish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Add, Clip, Multiply.
     Source: synopsys-caffe ``src/caffe/layers/hard_swish_layer.cpp``.
     """
-    elements = Expression(build, x)
-    return [(elements * (elements + 3).apply(Clip(0, 6)) * (1 / 6)).value]
+    return [x * (x + 3).apply(Clip(0, 6)) * (1 / 6)]
 
 
 @layer_rule("BNLL")
@@ -161,10 +159,10 @@ def bnll(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs, Negative, Exp, Log, Maximum, Add.
     Source: caffe ``src/caffe/layers/bnll_layer.cpp``.
     """
-    return [_softplus(Expression(build, x)).value]
+    return [_softplus(x)]
 
 
-def _softplus(x: Expression) -> Expression:
+def _softplus(x: Value) -> Value:
     bend = ((-abs(x)).exp() + 1).log()
     return x.at_least(0) + bend
 
@@ -176,8 +174,7 @@ def mish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs, Negative, Exp, Log, Maximum, Add, TanH, Multiply.
     Source: the forks' ``src/caffe/layers/mish_layer.cpp`` and ``mish_layer.cu``.
     """
-    elements = Expression(build, x)
-    return [(elements * _softplus(elements).tanh()).value]
+    return [x * _softplus(x).tanh()]
 
 
 @layer_rule("Threshold")

@@ -7,9 +7,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 
 _REACH = np.float32(1.05)
 """Elements between the last place that FlowNet reads and the end of an axis."""
@@ -30,11 +30,11 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/data_augmentation_layer.cu`` and ``.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
-    param, y = layer.param, Expression(build, x)
+    param = layer.param
     if param.HasField("crop_width") and param.HasField("crop_height"):
         _refuse_random_changes(layer)
         for axis, field in ((2, "crop_height"), (3, "crop_width")):
-            y = _middle(y, axis, int(getattr(param, field)), field)
+            x = _middle(x, axis, int(getattr(param, field)), field)
     calls = build.parameter(layer, (1, 1, 1, 1), "number of calls", kind="scale").array
     if param.recompute_mean:
         if layer.blobs is not None and calls.item() < param.recompute_mean:
@@ -49,12 +49,12 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
                     ),
                 ),
             )
-        return [(y - _mean_of_blobs(build, layer, y)).value]
+        return [x - _mean_of_blobs(build, layer, x)]
     if param.mean and not param.mean_per_pixel:
-        return [(y - _mean_of_fields(build, layer, y)).value]
+        return [x - _mean_of_fields(build, layer, x)]
     if param.mean:
         build.warn("mean is ignored, as in FlowNet: mean_per_pixel is true")
-    return [y.value]
+    return [x]
 
 
 def _refuse_random_changes(layer: Layer) -> None:
@@ -69,7 +69,7 @@ def _refuse_random_changes(layer: Layer) -> None:
         )
 
 
-def _middle(x: Expression, axis: int, size: int, field: str) -> Expression:
+def _middle(x: Value, axis: int, size: int, field: str) -> Value:
     """So many elements from the middle of an axis, as FlowNet reads them."""
     whole = fixed(x.shape[axis], f"axis {axis}")
     if not 1 <= size <= whole or whole < 2:
@@ -89,7 +89,7 @@ def _middle(x: Expression, axis: int, size: int, field: str) -> Expression:
     return concatenated([x.slice(axis, 0, whole - 1), last], axis)
 
 
-def _mean_of_blobs(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
+def _mean_of_blobs(build: LayerBuilder, layer: Layer, y: Value) -> Value:
     """The mean of each pixel, or of each channel: the last one if the blob with the first has another size."""
     channels = fixed(y.shape[1], "axis 1 (channels)")
     usual = (1, channels, *(fixed(y.shape[axis], f"axis {axis}") for axis in (2, 3)))
@@ -104,7 +104,7 @@ def _mean_of_blobs(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
     return build.constant(of_pixels.array.mean((2, 3), keepdims=True), "mean")
 
 
-def _mean_of_fields(build: LayerBuilder, layer: Layer, y: Expression) -> Value:
+def _mean_of_fields(build: LayerBuilder, layer: Layer, y: Value) -> Value:
     """The mean of each channel. Raises ``NetError`` unless it has three numbers, for three channels."""
     mean = np.asarray(layer.param.mean, np.float32)
     if len(mean) != 3 or y.shape[1] != 3:

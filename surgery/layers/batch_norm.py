@@ -10,11 +10,11 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.building.expression import Expression, centred
+from prototrt.surgery.building.expression import Value, centred
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.building.limits import MOST_AXES
-from prototrt.surgery.ir import Array, Shape, Value, fixed
+from prototrt.surgery.ir import Array, Shape, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.layers.scale import affine
 
@@ -131,9 +131,9 @@ def _refuse_learning(layer: Layer) -> None:
 
 def _of_batch(build: LayerBuilder, x: Value, eps: float, is_inside: bool) -> Value:
     """Normalized with mean and variance over all axes but the channels'."""
-    difference, variance, _ = centred(Expression(build, x), (0, *range(2, len(x.shape))))
+    difference, variance, _ = centred(x, (0, *range(2, len(x.shape))))
     deviation = variance.shifted(eps).sqrt() if is_inside else variance.sqrt().shifted(eps)
-    return (difference / deviation).value
+    return difference / deviation
 
 
 @layer_rule("BN")
@@ -184,14 +184,14 @@ def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     shift = _per_channel(build, layer, x, 1, "shift", fillers["shift"], "bias")
     if param.bn_mode == param.INFERENCE:
         return [affine(build, x, scale, shift)]
-    elements, axes = Expression(build, x), (0, *range(2, len(x.shape)))
-    mean = elements.mean(*axes).named("mean")
+    axes = (0, *range(2, len(x.shape)))
+    mean = x.mean(*axes).named("mean")
     square_of_mean = mean * mean
-    variance = ((elements * elements).named("squares").mean(*axes) - square_of_mean).named("variance")
+    variance = ((x * x).named("squares").mean(*axes) - square_of_mean).named("variance")
     deviation = variance.shifted(VARIANCE_EPS_OF_SEGNET).sqrt()
-    y = affine(build, ((elements - mean) / deviation).value, scale, shift)
+    y = affine(build, (x - mean) / deviation, scale, shift)
     channels = (1, fixed(x.shape[1], "axis 1 (channels)"), 1, 1)
-    return [y, *(each.reshape(*channels).value for each in (mean, variance))][: len(layer.tops)]
+    return [y, *(each.reshape(*channels) for each in (mean, variance))][: len(layer.tops)]
 
 
 def _per_channel(

@@ -9,10 +9,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.limits import refuse_too_many
-from prototrt.surgery.ir import Array, Value, computable, fixed, range_of
+from prototrt.surgery.ir import Array, computable, fixed, range_of
 from prototrt.surgery.ops import MatMul, Pad
 
 
@@ -23,9 +23,8 @@ def signed_sqrt(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Abs, Sqrt, Greater, Negative, Select.
     Source: gy20073/compact_bilinear_pooling ``src/caffe/layers/signed_sqrt_layer.cpp``.
     """
-    elements = Expression(build, x)
-    root = abs(elements).sqrt()
-    return [(elements < 0).chosen(-root, root).value]
+    root = abs(x).sqrt()
+    return [(x < 0).chosen(-root, root)]
 
 
 @layer_rule("CompactBilinear")
@@ -55,7 +54,7 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
     refuse_too_many(channels[0] * channels[1], channels, "the products of two channels")
     items, height, width = (computable(x.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
     if layer.param.sum_pool:
-        one, two = (Expression(build, each).reshape(items, each.shape[1], height * width) for each in (x, y))
+        one, two = (each.reshape(items, each.shape[1], height * width) for each in (x, y))
         products = one.apply(MatMul(transpose_b=True), two)
         count = items
     else:
@@ -63,19 +62,19 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
         refuse_too_many(
             range_of(count).max * channels[0] * channels[1], x.shape, "the products at each place"
         )
-        one, two = (Expression(build, each).transpose(0, 2, 3, 1) for each in (x, y))
+        one, two = (each.transpose(0, 2, 3, 1) for each in (x, y))
         products = one.reshape(count, channels[0], 1) * two.reshape(count, 1, channels[1])
     sums = _summed(build, products.reshape(count, channels[0] * channels[1]), *_pairs(*channels, outputs))
     if layer.param.sum_pool:
-        return [sums.reshape(items, outputs, 1, 1).value]
-    return [sums.reshape(items, height, width, outputs).transpose(0, 3, 1, 2).value]
+        return [sums.reshape(items, outputs, 1, 1)]
+    return [sums.reshape(items, height, width, outputs).transpose(0, 3, 1, 2)]
 
 
-def _summed(build: LayerBuilder, products: Expression, places: Array, signs: Array) -> Expression:
+def _summed(build: LayerBuilder, products: Value, places: Array, signs: Array) -> Value:
     """The sums (N, outputs) of signed products (N, pairs): ``places`` (outputs, most), of which the rest are a zero."""
     padded = products.apply(Pad((0, 0), (0, 1))).transpose(1, 0)
-    seen = padded.gathered(Expression(build, build.constant(places, "places")))
-    signed = seen * Expression(build, build.constant(signs[..., None], "signs"))
+    seen = padded.gathered(build.constant(places, "places"))
+    signed = seen * build.constant(signs[..., None], "signs")
     return signed.sum(1).reshape(places.shape[0], products.shape[0]).transpose(1, 0)
 
 

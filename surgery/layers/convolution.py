@@ -11,6 +11,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -18,7 +19,7 @@ from prototrt.surgery.building.layer_builder import (
     layer_rule,
     refuse_fields_of,
 )
-from prototrt.surgery.ir import OpenSize, Shape, Size, Value, computable, fixed, open_count, range_of
+from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, open_count, range_of
 from prototrt.surgery.layers.spatial import pads_of_sides, per_axis
 from prototrt.surgery.layers.windows import laid_out
 from prototrt.surgery.ops import ADD, Convolution, Deconvolution, Pad, Patches, Slice

@@ -11,9 +11,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.blob_numbers import filled
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.building.limits import refuse_too_many
-from prototrt.surgery.ir import Array, DType, Value
+from prototrt.surgery.ir import Array, DType
 from prototrt.surgery.layers.preprocessing import preprocessed
 
 

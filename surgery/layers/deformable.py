@@ -7,9 +7,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
-from prototrt.surgery.ir import Array, Value, computable, fixed
+from prototrt.surgery.ir import Array, computable, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.convolution import Geometry
 from prototrt.surgery.layers.sampling import linear_taps, pixel_rows, sampled
@@ -63,7 +63,7 @@ def deformable_convolution(build: LayerBuilder, layer: Layer, x: Value, offset: 
     bias = geometry.bias(build, layer)
     flat = build.reshape(kernel, (geometry.outputs, geometry.channels // geometry.group * elements, 1, 1))
     op = Convolution((1, 1), (0, 0), (1, 1), geometry.group)
-    return [build.add(op, windows.value, flat, bias)]
+    return [build.add(op, windows, flat, bias)]
 
 
 def _geometry(layer: Layer, x: Value) -> Geometry:
@@ -89,7 +89,7 @@ def _geometry(layer: Layer, x: Value) -> Geometry:
 
 def _windows(
     build: LayerBuilder, layer: Layer, x: Value, offset: Value, geometry: Geometry, groups: int
-) -> Expression:
+) -> Value:
     """What each window sees, (N, C K, h, w): the elements of the kernel vary fastest."""
     items = computable(x.shape[0], "the batch")
     height, width = (fixed(size, "a side of the map") for size in x.shape[2:])
@@ -100,13 +100,13 @@ def _windows(
     for axis, size in enumerate((height, width)):
         grid = _grid(geometry, axis, (rows, columns)).reshape(1, elements, places)
         where = moves.slice(2, axis).reshape(items * groups, elements, places)
-        place = where + Expression(build, build.constant(grid, "grid"))
+        place = where + build.constant(grid, "grid")
         is_inside.append((place >= 0) & (place < size))
         taps.append(linear_taps(is_inside[-1].chosen(place, 0).at_most(size - 1), size))
     share = geometry.channels // groups
     table = pixel_rows(build, build.reshape(x, (items * groups, share, height, width)))
     starts = build.counted_numbers(items * groups, "groups", step=height * width)
-    origin = Expression(build, starts).reshape(items * groups, 1, 1)
+    origin = starts.reshape(items * groups, 1, 1)
     seen = sampled(table, origin, taps[0], taps[1], width)
     inside = (is_inside[0] & is_inside[1]).reshape(items * groups, elements, places, 1)
     kept = inside.chosen(seen, 0).transpose(0, 3, 1, 2)

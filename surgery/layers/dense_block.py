@@ -10,8 +10,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.weights import Purpose
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
 from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
 

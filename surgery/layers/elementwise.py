@@ -10,9 +10,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
-from prototrt.surgery.ir import Shape, Value, fixed, measure
+from prototrt.surgery.ir import Shape, fixed, measure
 from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.unequal import refuse_other_shapes
 from prototrt.surgery.ops import (
@@ -76,9 +76,9 @@ def _times_factors(build: LayerBuilder, layer: Layer, bottoms: list[Value]) -> l
             because="coeff_blob is true: it holds a factor for each item of each other bottom",
             fix="give it such a shape, or remove coeff_blob",
         )
-    rows = Expression(build, build.reshape(factors, (len(terms), *items))).split(0)
+    rows = build.reshape(factors, (len(terms), *items)).split(0)
     return [
-        (Expression(build, term) * row.reshape(*items, *(1,) * (len(shape) - len(items)))).value
+        term * row.reshape(*items, *(1,) * (len(shape) - len(items)))
         for term, row in zip(terms, rows, strict=True)
     ]
 
@@ -109,13 +109,13 @@ def total(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value)
     Bottoms: at least two, alike up to axes of size 1 at the end. Tops: one.
     Source: bharath272/caffe-sds and WalterMa/caffe-fast-rcnn ``src/caffe/layers/sum_layer.cpp``.
     """
-    y_sum = Expression(build, x)
+    y_sum = x
     for index, other in enumerate((y, *others), 1):
         if _without_last_ones(other.shape) != _without_last_ones(x.shape):
             because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
             raise misfit(layer, index, other, str(x.shape), because, "cut the larger one with Crop")
-        y_sum += Expression(build, other).reshape(*x.shape)
-    return [y_sum.value]
+        y_sum += other.reshape(*x.shape)
+    return [y_sum]
 
 
 def _without_last_ones(shape: Shape) -> Shape:
@@ -145,7 +145,7 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
             because=f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}',
             fix="give it one number per channel, for example with a global Pooling",
         )
-    return [(Expression(build, build.aligned(factor, 4, 0)) * x + y).value]
+    return [build.aligned(factor, 4, 0) * x + y]
 
 
 @layer_rule("Add", "Mul")
@@ -203,8 +203,8 @@ def maxout(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise UnsupportedLayerError(
             "asks for a mask", because="only the maximum is supported", fix=CUT_BEFORE_LAYER
         )
-    parts = Expression(build, x).reshape(x.shape[0], channels // size, size, *x.shape[2:])
-    return [parts.largest(2).reshape(x.shape[0], channels // size, *x.shape[2:]).value]
+    parts = x.reshape(x.shape[0], channels // size, size, *x.shape[2:])
+    return [parts.largest(2).reshape(x.shape[0], channels // size, *x.shape[2:])]
 
 
 def _size_of_maxout(layer: Layer, channels: int) -> int:
@@ -243,14 +243,14 @@ def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     with np.errstate(all="ignore"):
         if exponent * scale == 0:
             return [_everywhere(build, x, float(np.float32(1) if exponent == 0 else shift**exponent))]
-    y = Expression(build, x).scaled(param.scale).shifted(param.shift)
-    return [(y if param.power == 1 else y**param.power).value]
+    y = x.scaled(param.scale).shifted(param.shift)
+    return [y if param.power == 1 else y**param.power]
 
 
 def _everywhere(build: LayerBuilder, x: Value, number: float) -> Value:
     """One number in the shape of ``x``, whatever ``x`` holds: nothing is above infinity, not even NaN."""
-    is_larger = Expression(build, x) > math.inf
-    return is_larger.apply(Cast(x.dtype)).shifted(number).value
+    is_larger = x > math.inf
+    return is_larger.apply(Cast(x.dtype)).shifted(number)
 
 
 @layer_rule("Exp")
@@ -265,7 +265,7 @@ def exp(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
         inner = np.float32(log_base) * np.float32(param.scale)
         outer = np.float32(np.exp(np.float64(param.shift) * log_base))
-    return [Expression(build, x).scaled(float(inner)).exp().scaled(float(outer)).value]
+    return [x.scaled(float(inner)).exp().scaled(float(outer))]
 
 
 @layer_rule("Log")
@@ -279,8 +279,8 @@ def log(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     log_base = _log_of_base(param.base)
     if log_base == 0:
         raise NetError("base is 1, which has no logarithm", fix="use another base, or omit it for e")
-    y = Expression(build, x).scaled(param.scale).shifted(param.shift)
-    return [y.log().scaled(1 / log_base).value]
+    y = x.scaled(param.scale).shifted(param.shift)
+    return [y.log().scaled(1 / log_base)]
 
 
 def _log_of_base(base: float) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, range_of
+from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, range_of
 from prototrt.surgery.layers.resampling import (
     Pair,
     fixed_sizes,
@@ -126,7 +126,7 @@ def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: Sizes) -
     """By places and weights that are computed in each call, since sizes vary."""
     sizes = dict(zip((2, 3), map(computable, x.shape[2:]), strict=True))
     targets = dict(zip((2, 3), out, strict=True))
-    factors = {axis: Expression(build, build.scalar(size, 2)) / targets[axis] for axis, size in sizes.items()}
+    factors = {axis: build.scalar(size, 2) / targets[axis] for axis, size in sizes.items()}
     for axis, other in ((3, 2), (2, 3)):
         places = (
             _counted(build, targets[axis]).reshape(targets[axis], 1) * factors[axis]
@@ -135,7 +135,7 @@ def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: Sizes) -
         )
         if param.type == param.NEAREST:
             nearest = (places.at_least(0) + 0.5).cast(DType.INT32).at_most(sizes[axis] - 1)
-            x = build.gathered(x, nearest.reshape(targets[axis]).value, axis)
+            x = build.gathered(x, nearest.reshape(targets[axis]), axis)
             continue
         _refuse_many_weights(range_of(targets[axis]).max, range_of(sizes[axis]).max)
         distance = places - _counted(build, sizes[axis]).reshape(1, sizes[axis])
@@ -145,15 +145,15 @@ def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: Sizes) -
         # What is too far from a place has no weight in these kernels: no radius has to say so.
         weights = _cubic_of(distance) if param.type == param.CUBIC else (1 - distance).at_least(0)
         total = weights.sum(1)
-        x = weighted(build, x, axis, (weights / total.equals(0).chosen(1, total)).value)
+        x = weighted(build, x, axis, weights / total.equals(0).chosen(1, total))
     return x
 
 
-def _counted(build: LayerBuilder, size: Size) -> Expression:
-    return Expression(build, build.counted_numbers(size, "places", dtype=DType.FLOAT32))
+def _counted(build: LayerBuilder, size: Size) -> Value:
+    return build.counted_numbers(size, "places", dtype=DType.FLOAT32)
 
 
-def _cubic_of(x: Expression) -> Expression:
+def _cubic_of(x: Value) -> Value:
     near = x * x * (x * 1.5 - 2.5) + 1
     far = x * (x * (2.5 - x * 0.5) - 4) + 2
     return (x > 1).chosen((x >= 2).chosen(0, far), near)

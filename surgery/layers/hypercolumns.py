@@ -7,9 +7,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Value, computable, fixed
+from prototrt.surgery.ir import computable, fixed
 from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.resampling import mixed, refuse_length
 from prototrt.surgery.ops import Concat
@@ -44,7 +44,7 @@ def hypercolumns(build: LayerBuilder, layer: Layer, x: Value, *maps: Value) -> l
     pixels, ratio = size[0] * size[1], max(int(layer.param.skip_ratio), 1)
     step = next(step for step in range(min(ratio, pixels), 0, -1) if pixels % step == 0)
     rows, own = (_pixels_as_rows(build, value, pixels, step) for value in (joined, x))
-    return [rows.reshape(*rows.shape, 1, 1).value, own.value]
+    return [rows.reshape(*rows.shape, 1, 1), own]
 
 
 def _enlarged(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tuple[int, int]) -> Value:
@@ -66,8 +66,8 @@ def _enlarged(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tup
     return x
 
 
-def _pixels_as_rows(build: LayerBuilder, x: Value, pixels: int, step: int) -> Expression:
+def _pixels_as_rows(build: LayerBuilder, x: Value, pixels: int, step: int) -> Value:
     """The channels of each ``step``-th pixel: (N pixels / step, C)."""
     items, channels = computable(x.shape[0], "the batch"), fixed(x.shape[1], "axis 1 (channels)")
-    rows = Expression(build, x).transpose(0, 2, 3, 1).reshape(items * (pixels // step), step, channels)
+    rows = x.transpose(0, 2, 3, 1).reshape(items * (pixels // step), step, channels)
     return rows.slice(1, 0).reshape(rows.shape[0], channels)

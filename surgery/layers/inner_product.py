@@ -8,10 +8,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
-from prototrt.surgery.ir import DType, OpenSize, Value, open_count
+from prototrt.surgery.ir import DType, OpenSize, open_count
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import Cast, Gather
@@ -41,7 +41,7 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         bias = build.parameter(
             layer, (outputs,), "bias", filler=field_if_set(param, "bias_filler"), kind="bias"
         )
-        y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
+        y = y + build.aligned(bias, len(y.shape))
     return [build.reshape(y, (*x.shape[:axis], outputs))]
 
 
@@ -153,7 +153,7 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
         bias = build.parameter(
             layer, (outputs,), "bias", filler=field_if_set(param, "bias_filler"), kind="bias"
         )
-        y = (Expression(build, y) + build.aligned(bias, len(y.shape))).value
+        y = y + build.aligned(bias, len(y.shape))
     return [y]
 
 

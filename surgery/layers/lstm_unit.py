@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.recurrent.cells import lstm_unit
 
@@ -26,5 +26,5 @@ def lstm_unit_layer(build: LayerBuilder, layer: Layer, c: Value, gates: Value, c
     if cont.shape != (1, 1, streams):
         expect_shape(layer, cont, (1, streams), because, 2)
     delta = build.reshape(cont, (1, streams, 1), hint="cont")
-    state = (Expression(build, c) * delta).named("delta_product")
-    return [top.value for top in lstm_unit(Expression(build, gates), state)]
+    state = (c * delta).named("delta_product")
+    return list(lstm_unit(gates, state))

@@ -10,10 +10,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.ops import MatMul, Softmax
 
 MOST_STEPS = 100
@@ -48,19 +48,18 @@ def multi_stage_mean_field(
     columns, rows = (_gaussian(size, param.theta_gamma) for size in (width, height))
     spread_x, spread_y = build.constant(columns, "spatial_x"), build.constant(rows[None, None], "spatial_y")
     bilateral = _bilateral_filter(build, image, param)
-    q, flat = Expression(build, first), (batch, channels, height * width)
-    potentials = Expression(build, unary)
+    q, flat = first, (batch, channels, height * width)
     for _ in range(int(param.num_iterations)):
         q = q.apply(Softmax(1)).named("q")
-        near = Expression(build, spread_y).apply(MatMul(), q.product(spread_x)).named("spatial")
+        near = spread_y.apply(MatMul(), q.product(spread_x)).named("spatial")
         alike = q.reshape(*flat).apply(MatMul(), bilateral).named("bilateral")
         near, alike = (
-            Expression(build, weights).apply(MatMul(), filtered)
+            weights.apply(MatMul(), filtered)
             for weights, filtered in ((of_places, near.reshape(*flat)), (of_colors, alike))
         )
         pairwise = (near + alike).named("pairwise").reshape(*unary.shape)
-        q = (potentials - pairwise).named("potentials")
-    return [q.value, *_zeros(build, layer)]
+        q = (unary - pairwise).named("potentials")
+    return [q, *_zeros(build, layer)]
 
 
 def _check(layer: Layer, bottoms: list[Value]) -> None:
@@ -141,7 +140,7 @@ def _bilateral_filter(build: LayerBuilder, image: Value, param: Any) -> Value:
     batch, _, *sizes = image.shape
     height, width = (fixed(size, "a size of the image") for size in sizes)
     pixels, pairs = height * width, (batch, height, width, height, width)
-    colors = (Expression(build, image) / param.theta_beta).named("colors").reshape(batch, _COLORS, pixels)
+    colors = (image / param.theta_beta).named("colors").reshape(batch, _COLORS, pixels)
     squares = []
     for color in colors.split(1):
         difference = (color.reshape(batch, pixels, 1) - color).named("color_difference")
@@ -155,8 +154,8 @@ def _bilateral_filter(build: LayerBuilder, image: Value, param: Any) -> Value:
         distance = (distance + along).named("distances")
     weights = (distance * -0.5).named("exponents").exp().named("bilateral_weights")
     flat = weights.reshape(batch, pixels, pixels)
-    bilateral: Expression = flat / flat.sum(1)
-    return bilateral.named("bilateral_filter").value
+    bilateral: Value = flat / flat.sum(1)
+    return bilateral.named("bilateral_filter")
 
 
 def _zeros(build: LayerBuilder, layer: Layer) -> list[Value]:

@@ -10,10 +10,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
@@ -48,7 +48,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     refuse_large("max_displacement / stride_2", reach, MOST_REACH)
     moves = [step * int(param.stride_2) for step in range(-reach, reach + 1)]
     around = (0, 0, int(param.pad), int(param.pad))
-    first, second = (Expression(build, x).apply(Pad(around, around)) for x in (a, b))
+    first, second = (x.apply(Pad(around, around)) for x in (a, b))
     seen = tuple((size - 1) * stride + kernel for size in out)
     first = first.slice(2, farthest, seen[0]).slice(3, farthest, seen[1])
     compare = _differences if param.correlation_type == param.SUBTRACT else _products
@@ -57,7 +57,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
         rows = second.slice(2, farthest + down, seen[0])
         planes.append(compare(first, rows, [farthest + move for move in moves]))
     means = AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
-    return [concatenated(planes, 1).apply(means).value]
+    return [concatenated(planes, 1).apply(means)]
 
 
 def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
@@ -96,7 +96,7 @@ def _refuse_fields_of_correlation(param: Any) -> None:
         )
 
 
-def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
+def _products(a: Value, b: Value, starts: list[int]) -> Value:
     """Mean products over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide).
 
     Every element of a row with every one of the other row, in one product; then those that belong together.
@@ -107,7 +107,7 @@ def _products(a: Expression, b: Expression, starts: list[int]) -> Expression:
     table = left.apply(MatMul(), right)
     size = computable(width, "the width")
     flat = table.reshape(items, height, size * wide)
-    windows = Expression(a.build, a.build.gathered(flat.value, _pairs(a.build, size, wide, starts), 2))
+    windows = a.build.gathered(flat, _pairs(a.build, size, wide, starts), 2)
     return windows.transpose(0, 2, 1, 3) / fixed(channels, "axis 1 (channels)")
 
 
@@ -116,11 +116,11 @@ def _pairs(build: Builder, size: Size, wide: Size, starts: list[int]) -> Value:
     first = np.array(starts, np.int32)[:, np.newaxis]
     if isinstance(size, int) and isinstance(wide, int):
         return build.constant((np.arange(size) * (wide + 1) + first).astype(np.int32), "pairs")
-    diagonal = Expression(build, build.counted_numbers(size, "diagonal", step=wide + 1)).reshape(1, size)
-    return (diagonal + Expression(build, build.constant(first, "starts"))).value
+    diagonal = build.counted_numbers(size, "diagonal", step=wide + 1).reshape(1, size)
+    return diagonal + build.constant(first, "starts")
 
 
-def _differences(a: Expression, b: Expression, starts: list[int]) -> Expression:
+def _differences(a: Value, b: Value, starts: list[int]) -> Value:
     """Mean differences over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide)."""
     width, channels = computable(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
     differences = []
@@ -175,7 +175,7 @@ def _warped(
     xs, ys = (is_inside.chosen(places, 0) for places in (xs, ys))
     taps = linear_taps(ys, rows), linear_taps(xs, columns)
     read = sampled(pixel_rows(build, image), _origins(build, count, rows * columns), *taps, columns)
-    return is_inside.reshape(count, rows, columns, 1).chosen(read, fill).transpose(0, 3, 1, 2).value
+    return is_inside.reshape(count, rows, columns, 1).chosen(read, fill).transpose(0, 3, 1, 2)
 
 
 @layer_rule("SpatialTransformer")
@@ -206,7 +206,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     places = _projected if param.transform_type == "projective" else _moved
     ys, xs = places(build, layer, theta, items, (rows, columns), _output_size(param, rows, columns))
     read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), ys, xs, columns)
-    return [read.transpose(0, 3, 1, 2).value]
+    return [read.transpose(0, 3, 1, 2)]
 
 
 def _moved(
@@ -272,7 +272,7 @@ def _output_size(param: Any, rows: Size, columns: Size) -> tuple[int, int]:
     return out
 
 
-def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Expression:
+def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Value:
     """The transformations (N, 2, 3): what the fields state, and the rest from the second bottom in its order."""
     names = [f"theta_{row}_{column}" for row in (1, 2) for column in (1, 2, 3)]
     field_names = [name for name in names if layer.param.HasField(name)]
@@ -285,7 +285,7 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Expr
     columns = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
     count = fixed(items, "the batch of a net that states numbers of theta") if field_names else 0
     parts = [
-        Expression(build, build.constant(np.full((count, 1), getattr(layer.param, name), np.float32), name))
+        build.constant(np.full((count, 1), getattr(layer.param, name), np.float32), name)
         if name in field_names
         else next(columns)
         for name in names
@@ -293,7 +293,7 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Expr
     return concatenated(parts, 1).reshape(items, 2, 3)
 
 
-def _taps_inside(place: Expression, size: Size) -> list[Tap]:
+def _taps_inside(place: Value, size: Size) -> list[Tap]:
     """The two neighbours of each place; those that are not on the axis count 0."""
     low = place.floor()
     taps = []
@@ -303,10 +303,10 @@ def _taps_inside(place: Expression, size: Size) -> list[Tap]:
     return taps
 
 
-def _places(build: LayerBuilder, count: Size, hint: str) -> Expression:
-    return Expression(build, build.counted_numbers(count, hint, dtype=DType.FLOAT32))
+def _places(build: LayerBuilder, count: Size, hint: str) -> Value:
+    return build.counted_numbers(count, hint, dtype=DType.FLOAT32)
 
 
-def _origins(build: LayerBuilder, items: Size, step: Size) -> Expression:
+def _origins(build: LayerBuilder, items: Size, step: Size) -> Value:
     """Where each item begins in a table with ``step`` rows per item: int32 (N, 1, 1)."""
-    return Expression(build, build.counted_numbers(items, "items", step=step)).reshape(items, 1, 1)
+    return build.counted_numbers(items, "items", step=step).reshape(items, 1, 1)

@@ -6,7 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.expression import Expression, centred
+from prototrt.surgery.building.expression import Value, centred
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -16,7 +16,7 @@ from prototrt.surgery.building.layer_builder import (
 )
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
 from prototrt.surgery.building.limits import MOST_AXES
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import (
     LRN,
     AveragePool,
@@ -42,8 +42,8 @@ def normalize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
     if _has_learned_scale(build, layer):
         return [_scaled_to_norm(build, layer, x)]
-    top, norm = _divided_by_norm(layer, Expression(build, build.aligned(x, 4, 0)))
-    return [top.value, norm.value] if len(layer.tops) == 2 else [top.value]
+    top, norm = _divided_by_norm(layer, build.aligned(x, 4, 0))
+    return [top, norm] if len(layer.tops) == 2 else [top]
 
 
 def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
@@ -64,20 +64,19 @@ def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
 
 def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     param = layer.message.norm_param
-    elements = Expression(build, x)
     axes = tuple(range(1, len(x.shape))) if param.across_spatial else (1,)
-    total = (elements * elements).named("squares").sum(*axes)
+    total = (x * x).named("squares").sum(*axes)
     # Synopsys' fork looks at add_eps_before_sqrt only where there is one norm for an image.
     is_inside = param.add_eps_before_sqrt or not param.across_spatial
     norm = total.shifted(param.eps).sqrt() if is_inside else total.sqrt().shifted(param.eps)
-    y = elements / norm.named("norm")
+    y = x / norm.named("norm")
     shape = () if param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
     filler = field_if_set(param, "scale_filler") or message_class("FillerParameter")(value=1)
     factor = build.parameter(layer, shape, "scale", filler=filler, kind="scale")
-    return (y * build.aligned(factor, len(x.shape), 1 if shape else 0)).value
+    return y * build.aligned(factor, len(x.shape), 1 if shape else 0)
 
 
-def _divided_by_norm(layer: Layer, x: Expression) -> tuple[Expression, Expression]:
+def _divided_by_norm(layer: Layer, x: Value) -> tuple[Value, Value]:
     """``x`` over its norm at each place, and the norms."""
     kind = layer.message.normalize_param.normalize_type
     if kind not in ("L2", "L1"):
@@ -102,9 +101,9 @@ def rows_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
             blob=f'bottom "{layer.bottom_blob(0)}"',
             fix="flatten it to two axes",
         )
-    rows = Expression(build, build.reshape(x, x.shape[:2]))
+    rows = build.reshape(x, x.shape[:2])
     norm = (rows * rows).sum(1).sqrt().named("norm")
-    return [(rows / (norm > 0).chosen(norm, 1)).value]
+    return [rows / (norm > 0).chosen(norm, 1)]
 
 
 @layer_rule("GroupNorm")
@@ -126,7 +125,7 @@ def group_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"{names[0]} is {groups}, expected a divisor of the {channels} channels",
             fix=f"set {names[0]} in group_norm_param",
         )
-    parts = Expression(build, x).reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
+    parts = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
     difference, variance, _ = centred(parts, tuple(range(2, len(parts.shape))))
     normal = (difference / variance.shifted(layer.param.eps).sqrt()).reshape(*x.shape)
     if names == ["group"]:
@@ -141,7 +140,7 @@ def group_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             build.reshape(each, (1, channels, *[1] * (len(x.shape) - 2))) for each in (scale, bias)
         )
         normal = normal * factors + biases
-    return [normal.value]
+    return [normal]
 
 
 @layer_rule("NormL2", "Normalization", "NormalizationL2")
@@ -163,10 +162,9 @@ def items_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Val
     is_with_eps = layer.type == "NormL2"
     expect_axes(layer, 0, x, "(N, C, ...)", 2, 4 if is_with_eps else MOST_AXES)
     top = build.aligned(x, 4, 0) if is_with_eps else x
-    items = Expression(build, top)
-    total = (items * items).sum(*range(1, len(top.shape)))
+    total = (top * top).sum(*range(1, len(top.shape)))
     norm = (total + 1e-7 if is_with_eps else total).sqrt().named("norm")
-    return [(items / norm).value]
+    return [top / norm]
 
 
 @layer_rule("ChannelNorm")
@@ -178,8 +176,7 @@ def channel_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/channel_norm_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)", 4)
-    elements = Expression(build, x)
-    return [(elements * elements).named("squares").sum(1).sqrt().value]
+    return [(x * x).named("squares").sum(1).sqrt()]
 
 
 @layer_rule("MVN")
@@ -194,13 +191,13 @@ def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     expect_axes(layer, 0, x, "at most four axes", 0, 4)
-    image = Expression(build, build.aligned(x, 4, 0))
+    image = build.aligned(x, 4, 0)
     difference, variance, _ = centred(image, (1, 2, 3) if param.across_channels else (2, 3))
     if not param.normalize_variance:
-        return [difference.value]
+        return [difference]
     if param.add_eps_before_sqrt:
-        return [(difference / variance.shifted(param.eps).sqrt()).value]
-    return [(difference / variance.sqrt().shifted(param.eps)).value]
+        return [difference / variance.shifted(param.eps).sqrt()]
+    return [difference / variance.sqrt().shifted(param.eps)]
 
 
 @layer_rule("LRN")
@@ -233,11 +230,10 @@ def _lrn_within(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     if param.HasField("k") and param.k != 1:
         build.warn("k is ignored, as in Caffe: with WITHIN_CHANNEL it is 1")
     around = (0, 0, pad, pad)
-    elements = Expression(build, x)
-    squares = (elements * elements).named("squares").apply(Pad(around, around))
+    squares = (x * x).named("squares").apply(Pad(around, around))
     mean = squares.apply(AveragePool((size, size), (1, 1), (0, 0), (0, 0))).named("mean")
     base = mean.scaled(param.alpha) + 1
-    return (elements * base ** -float(param.beta)).value
+    return x * base ** -float(param.beta)
 
 
 @layer_rule("Softmax")

@@ -12,15 +12,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import (
-    DType,
-    OpenSize,
-    Value,
-    computable,
-)
+from prototrt.surgery.ir import DType, OpenSize, computable
 from prototrt.surgery.layers.pooling_geometry import Sizes, Span, geometry, spans
 from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.layers.windows import elements_seen, laid_out
@@ -99,11 +94,10 @@ def _pooled_whole(build: LayerBuilder, param: Any, x: Value) -> Value:
     axes = tuple(range(2, len(x.shape)))
     if param.pool != param.STOCHASTIC:
         return build.add(Reduce(ReduceKind.MAX if param.pool == param.MAX else ReduceKind.MEAN, axes), x)
-    elements = Expression(build, x)
-    return weighted_by_themselves(elements.sum(*axes), (elements * elements).sum(*axes)).value
+    return weighted_by_themselves(x.sum(*axes), (x * x).sum(*axes))
 
 
-def weighted_by_themselves(total: Expression, squares: Expression) -> Expression:
+def weighted_by_themselves(total: Value, squares: Value) -> Value:
     """The means of windows whose elements and their squares add up to these, as ``StochasticPool`` defines them."""
     return (total > 0).chosen(squares / (total > 0).chosen(total, 1), 0)
 
@@ -213,7 +207,7 @@ def _first_largest(build: LayerBuilder, x: Value, op: MaxPoolIndex) -> Value:
     largest = seen.largest(2, 4)
     first = seen.equals(largest).chosen(places.cast(DType.FLOAT32), math.inf).smallest(2, 4)
     index = (largest > float(np.finfo(np.float32).min)).chosen(first, -1)
-    return index.reshape(items, channels, rows, columns).value
+    return index.reshape(items, channels, rows, columns)
 
 
 def _average_pool(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:
@@ -247,9 +241,9 @@ def _with_empty_means(build: LayerBuilder, y: Value, axis_spans: Sequence[Span])
 
 def _with_windows_of_size_0(build: LayerBuilder, y: Value, axis: int, span: Span) -> Value:
     """``y`` with NaN in the window along an axis that begins right after the input, at the sizes where one does."""
-    starts = Expression(build, build.counted_numbers(span.out, "windows")) * span.stride
+    starts = build.counted_numbers(span.out, "windows") * span.stride
     is_empty = starts.reshape(*(1,) * axis, span.out, *(1,) * (len(y.shape) - axis - 1)).equals(span.size)
-    return is_empty.chosen(math.nan, Expression(build, y)).value
+    return is_empty.chosen(math.nan, y)
 
 
 def _stochastic_pool(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:

@@ -11,9 +11,9 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableF
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, fixed
 
 
 def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
@@ -31,10 +31,9 @@ def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     if transform.mirror:
         build.warn("mirror is ignored: Caffe mirrors at random")
     mean = _mean(build, layer, x)
-    images = Expression(build, x)
     if mean is not None:
-        images = (images - build.constant(mean, "mean")).named("centred")
-    return images.scaled(transform.scale).value
+        x = (x - build.constant(mean, "mean")).named("centred")
+    return x.scaled(transform.scale)
 
 
 def _mean(build: LayerBuilder, layer: Layer, x: Value) -> Array | None:

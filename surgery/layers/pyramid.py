@@ -9,18 +9,9 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import (
-    OpenSize,
-    Size,
-    Value,
-    computable,
-    fixed,
-    open_count,
-    range_of,
-    symbols_of,
-)
+from prototrt.surgery.ir import OpenSize, Size, computable, fixed, open_count, range_of, symbols_of
 from prototrt.surgery.ir.range_words import larger_smallest
 from prototrt.surgery.layers.pooling import pooled, weighted_by_themselves
 from prototrt.surgery.layers.pooling_geometry import refuse_padded_stochastic, spans
@@ -86,23 +77,21 @@ class _Tiles:
     windows: tuple[Size, Size]
     pads: tuple[Size, Size]
 
-    def largest(self, x: Expression) -> Expression:
+    def largest(self, x: Value) -> Value:
         """The largest element of each window."""
-        return self._reduced(x, Expression.largest, pads_count=False)
+        return self._reduced(x, Value.largest, pads_count=False)
 
-    def sums(self, x: Expression) -> Expression:
+    def sums(self, x: Value) -> Value:
         """The sum of each window."""
-        return self._reduced(x, Expression.sum, pads_count=True)
+        return self._reduced(x, Value.sum, pads_count=True)
 
-    def _reduced(
-        self, y: Expression, reduced: Callable[[Expression, int], Expression], *, pads_count: bool
-    ) -> Expression:
+    def _reduced(self, y: Value, reduced: Callable[[Value, int], Value], *, pads_count: bool) -> Value:
         """Axis by axis. The pad is zeros if it counts; repeated edges do not change which element is the largest."""
         for axis, window, pad in zip((2, 3), self.windows, self.pads, strict=True):
             size, build = computable(y.shape[axis]), y.build
-            places = Expression(build, build.counted_numbers(self.bins * window, "places", first=-pad))
+            places = build.counted_numbers(self.bins * window, "places", first=-pad)
             inside = places.at_least(0).at_most(size - 1)
-            y = Expression(build, build.gathered(y.value, inside.value, axis))
+            y = build.gathered(y, inside, axis)
             if pads_count:
                 is_inside = places.equals(inside)
                 y = is_inside.reshape(*(1,) * axis, self.bins * window, *(1,) * (3 - axis)).chosen(y, 0)
@@ -113,11 +102,10 @@ class _Tiles:
 
 
 def _pooled_in_calls(build: LayerBuilder, param: Any, x: Value, tiles: _Tiles) -> Value:
-    elements = Expression(build, x)
     if param.pool == param.MAX:
-        return tiles.largest(elements).value
+        return tiles.largest(x)
     if param.pool == param.AVE:
-        return (tiles.sums(elements) / (tiles.windows[0] * tiles.windows[1])).value
+        return tiles.sums(x) / (tiles.windows[0] * tiles.windows[1])
     if max(range_of(pad).max for pad in tiles.pads) > 0:
         raise NetError(
             f"pool is STOCHASTIC, and {x.shape[2]} x {x.shape[3]} elements need a pad at some sizes"
@@ -130,4 +118,4 @@ def _pooled_in_calls(build: LayerBuilder, param: Any, x: Value, tiles: _Tiles) -
                 Option("shapes"),
             ),
         )
-    return weighted_by_themselves(tiles.sums(elements), tiles.sums(elements * elements)).value
+    return weighted_by_themselves(tiles.sums(x), tiles.sums(x * x))

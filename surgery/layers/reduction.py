@@ -5,9 +5,9 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
-from prototrt.surgery.ir import DType, Shape, Value, computable, open_count, range_of
+from prototrt.surgery.ir import DType, Shape, computable, open_count, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.ops import Cast, Concat, Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.windows import sizes_of
@@ -23,13 +23,12 @@ def reduction(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     axis = canonical_axis(param.axis, x.shape, "axis")
-    y = Expression(build, x)
     if param.operation == param.ASUM:
-        y = abs(y)
+        x = abs(x)
     if param.operation == param.SUMSQ:
-        y = y * y
+        x = x * x
     kind = ReduceKind.MEAN if param.operation == param.MEAN else ReduceKind.SUM
-    return [y.apply(Reduce(kind, tuple(range(axis, len(x.shape))), keep=False)).scaled(param.coeff).value]
+    return [x.apply(Reduce(kind, tuple(range(axis, len(x.shape))), keep=False)).scaled(param.coeff)]
 
 
 @layer_rule("MIL")
@@ -50,23 +49,23 @@ def multiple_instances(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     if layer.param.type == layer.param.NOR:
         not_there = (1 - chances).at_least(0)  # a rounded chance may be a little above 1
         y = (1 - not_there.log().sum(2, 3).exp()).at_least(y)
-    return [y.reshape(*x.shape[:2], 1, 1).value]
+    return [y.reshape(*x.shape[:2], 1, 1)]
 
 
-def _largest_of_items(layer: Layer, x: Expression, count: int) -> Value:
+def _largest_of_items(layer: Layer, x: Value, count: int) -> Value:
     """The largest of each ``count`` items; those after the last whole group are left out."""
     if len(x.shape) < 2 or numbers_of(x.shape, 2) != 1:
         because = "a region has one number for each channel"
-        raise misfit(layer, 0, x.value, "(R * context_per_roi, C)", because, "pool the regions first")
+        raise misfit(layer, 0, x, "(R * context_per_roi, C)", because, "pool the regions first")
     if count < 1:
         raise NetError(f"context_per_roi is {count}, expected at least 1", fix="set it in mil_param")
     items, channels = x.shape[:2]
     regions = computable(items, "axis 0 (regions)") // count
     if range_of(regions).max < 1:
         because = f"context_per_roi is {count}: so many items are one region"
-        raise misfit(layer, 0, x.value, "(R * context_per_roi, C)", because, "give it more regions")
+        raise misfit(layer, 0, x, "(R * context_per_roi, C)", because, "give it more regions")
     whole = x.reshape(items, channels).slice(0, 0, regions * count).reshape(regions, count, channels)
-    return whole.largest(1).reshape(regions, channels, 1, 1).value
+    return whole.largest(1).reshape(regions, channels, 1, 1)
 
 
 @layer_rule("ArgMax")

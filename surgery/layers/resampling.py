@@ -9,22 +9,14 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
     field_if_set,
     layer_rule,
 )
-from prototrt.surgery.ir import (
-    Array,
-    Dim,
-    OpenSize,
-    Value,
-    computable,
-    fixed,
-    range_of,
-)
+from prototrt.surgery.ir import Array, Dim, OpenSize, computable, fixed, range_of
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ops import MatMul, Pad, Resize
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
@@ -181,8 +173,8 @@ def mixed(build: Builder, x: Value, axis: int, first: Array, second: Array, shar
         return resampled(build, x, axis, weights)
     before, after = (build.gathered(x, build.constant(index, "place"), axis) for index in (first, second))
     factor = build.aligned(build.constant(share.astype(np.float32), "share"), 4, axis)
-    step = ((Expression(build, after) - before) * factor).named("step")
-    return (before + step).named("between").value
+    step = ((after - before) * factor).named("step")
+    return (before + step).named("between")
 
 
 def refuse_length(out: float) -> None:

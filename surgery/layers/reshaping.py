@@ -11,7 +11,7 @@ from math import prod
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -26,7 +26,6 @@ from prototrt.surgery.ir import (
     OpenSize,
     Range,
     Shape,
-    Value,
     computable,
     divided,
     fixed,
@@ -102,15 +101,15 @@ def _shuffled(build: LayerBuilder, layer: Layer, x: Value, side: int) -> Value:
             f"pixelshuffler is {side}, but the bottom has {channels} channels",
             fix="use a number whose square divides the channels",
         )
-    return depth_to_space(build, x, side).value
+    return depth_to_space(build, x, side)
 
 
-def depth_to_space(build: LayerBuilder, x: Value, side: int) -> Expression:
+def depth_to_space(build: LayerBuilder, x: Value, side: int) -> Value:
     """Channels (C side side) of x (N, ..., H, W) as places in each side x side pixels, the channel first."""
     items, channels, height, width = x.shape
     rows, columns = computable(height, "the height"), computable(width, "the width")
     kept = fixed(channels, "axis 1 (channels)") // (side * side)
-    parts = Expression(build, x).reshape(items, kept, side, side, rows, columns).transpose(0, 1, 4, 2, 5, 3)
+    parts = x.reshape(items, kept, side, side, rows, columns).transpose(0, 1, 4, 2, 5, 3)
     return parts.reshape(items, kept, rows * side, columns * side)
 
 

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import DType, Size, Value, computable
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import DType, Size, computable
 
 
 @dataclass(frozen=True, slots=True)
 class Tap:
     """What is read along one axis: the elements (int32) and what they count, in one shape."""
 
-    index: Expression
-    weight: Expression
+    index: Value
+    weight: Value
 
 
-def linear_taps(place: Expression, size: Size) -> list[Tap]:
+def linear_taps(place: Value, size: Size) -> list[Tap]:
     """The two neighbours of each place on an axis, which is from 0 to ``size - 1``."""
     low = place.floor()
     share = place - low
@@ -26,20 +26,18 @@ def linear_taps(place: Expression, size: Size) -> list[Tap]:
     return [Tap(low.cast(DType.INT32), 1 - share), Tap(high.cast(DType.INT32), share)]
 
 
-def pixel_rows(build: Builder, x: Value) -> Expression:
+def pixel_rows(build: Builder, x: Value) -> Value:
     """x (N, C, H, W) as a table (N H W, C): one row an element, with all its channels."""
     items, channels, height, width = (computable(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
-    return Expression(build, x).transpose(0, 2, 3, 1).reshape(items * height * width, channels)
+    return x.transpose(0, 2, 3, 1).reshape(items * height * width, channels)
 
 
-def sampled(
-    rows: Expression, origin: Expression, ys: Sequence[Tap], xs: Sequence[Tap], width: Size
-) -> Expression:
+def sampled(rows: Value, origin: Value, ys: Sequence[Tap], xs: Sequence[Tap], width: Size) -> Value:
     """Sums over the taps: (..., C) for taps and origins whose shapes broadcast to (...).
 
     ``origin`` (int32) is the row where the image begins; one element further down is ``width`` rows further.
     """
-    total: Expression | None = None
+    total: Value | None = None
     for y in ys:
         start = origin + y.index * width
         for x in xs:

@@ -6,9 +6,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
-from prototrt.surgery.ir import Array, Shape, Value
+from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops import Affine
 
 
@@ -35,8 +35,8 @@ def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = No
         shift = np.broadcast_to(np.float32(0), factor.data.shape) if bias is None else bias.data
         assert shift is not None
         return [affine(build, x, factor.data, shift)]
-    y = Expression(build, x) * build.aligned(factor, len(x.shape), axis)
-    return [(y if bias is None else y + build.aligned(bias, len(x.shape), axis)).value]
+    y = x * build.aligned(factor, len(x.shape), axis)
+    return [y if bias is None else y + build.aligned(bias, len(x.shape), axis)]
 
 
 @layer_rule("Bias")
@@ -54,7 +54,7 @@ def bias(build: LayerBuilder, layer: Layer, x: Value, summand: Value | None = No
         summand = build.parameter(layer, shape, "bias", filler=field_if_set(param, "filler"), kind="bias")
     else:
         axis, _ = _fitted_axis(layer, param.axis, summand.shape, x.shape)
-    return [(Expression(build, x) + build.aligned(summand, len(x.shape), axis)).value]
+    return [x + build.aligned(summand, len(x.shape), axis)]
 
 
 def affine(build: LayerBuilder, x: Value, scale: Array, shift: Array, epsilon: float | None = None) -> Value:

@@ -8,9 +8,9 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
-from prototrt.surgery.ir import DataSize, DType, Range, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import DataSize, DType, Range, Size, computable, fixed, range_of
 from prototrt.surgery.ops import ADD, Cast, Compress, Concat, Gather, Slice
 from prototrt.surgery.ops.windows import ranges_text
 
@@ -216,7 +216,7 @@ def crop_center(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"crop_size is stated {len(cuts)} times, expected {len(x.shape)} times, once per axis",
             fix="state 0 for an axis that is not cut",
         )
-    y = Expression(build, x)
+    y = x
     for axis, cut in enumerate(cuts):
         if cut:
             size = computable(x.shape[axis], f"axis {axis}")
@@ -226,7 +226,7 @@ def crop_center(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
                     fix="use a smaller crop_size, or a larger input",
                 )
             y = y.slice(axis, cut, size - 2 * cut)
-    return [y.value]
+    return [y]
 
 
 @layer_rule("Division")
@@ -247,8 +247,8 @@ def division(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"parts of {sizes[0]} x {sizes[1]} pixels at {places} are not all inside of {height} x {width} pixels",
             fix="change width, height, xcoord or ycoord",
         )
-    rows = {top: Expression(build, x).slice(2, top, sizes[0]) for top, _ in places}
-    return [rows[top].slice(3, left, sizes[1]).value for top, left in places]
+    rows = {top: x.slice(2, top, sizes[0]) for top, _ in places}
+    return [rows[top].slice(3, left, sizes[1]) for top, left in places]
 
 
 @layer_rule("Combination")
@@ -273,8 +273,8 @@ def combination(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
             because="the fork keeps old numbers in a gap",
             fix=CUT_BEFORE_LAYER,
         )
-    lines = [concatenated([Expression(build, part) for _, part in row], 3) for row in whole]
-    return [concatenated(lines, 2).value]
+    lines = [concatenated([part for _, part in row], 3) for row in whole]
+    return [concatenated(lines, 2)]
 
 
 def _corners(layer: Layer, count: int) -> list[tuple[int, int]]:

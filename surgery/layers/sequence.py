@@ -6,11 +6,11 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.building.limits import refuse_too_many
-from prototrt.surgery.ir import DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
 from prototrt.surgery.layers.recurrent.bottoms import fitted_indicator, indicator
 from prototrt.surgery.ops import (
     Cast,
@@ -68,8 +68,8 @@ def cont_of_deep_speech(build: LayerBuilder, layer: Layer, x: Value) -> list[Val
     if isinstance(streams, int):
         row = build.constant(np.minimum(np.arange(streams, dtype=np.float32), 1)[None], "cont")
     else:
-        places = Expression(build, build.counted_numbers(streams, "streams", dtype=DType.FLOAT32))
-        row = (places > 0).cast(DType.FLOAT32).reshape(1, streams).value
+        places = build.counted_numbers(streams, "streams", dtype=DType.FLOAT32)
+        row = (places > 0).cast(DType.FLOAT32).reshape(1, streams)
     return [build.broadcast(row, (steps, streams), "cont")]
 
 
@@ -93,7 +93,7 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
     if layer.param.copy_remaining:
         return [y]
     row = build.reshape(count, (1, x.shape[1], 1), hint="lengths_row")
-    valid = (Expression(build, row) > numbered_steps(build, x)).named("valid").value
+    valid = (row > numbered_steps(build, x)).named("valid")
     inside = build.reshape(valid, (*x.shape[:2], *(1,) * (len(x.shape) - 2)), hint="inside")
     return [build.add(Select(), inside, y, build.scalar(0, len(y.shape)))]
 
@@ -119,37 +119,35 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value, cont: Value 
     is_class = _is_class(layer, best, blank if blank >= 0 else classes - 1)
     # The place of each class in its row is the number of classes before it. Sums of 0 and 1 are exact.
     number = numbers(build, steps, "steps")
-    is_before = (Expression(build, build.aligned(number, 3, 1)) > build.aligned(number, 3)).named("is_before")
+    is_before = (build.aligned(number, 3, 1) > build.aligned(number, 3)).named("is_before")
     before = is_before.apply(Cast(DType.FLOAT32)).named("before")
     runs = None if cont is None else _runs(build, layer, x, cont, number, before)
     if runs is not None:
         is_class = (is_class * runs.cast(DType.FLOAT32)).named("is_class_before_end")
     place = is_class.apply(MatMul(transpose_b=True), before).named("place")
-    column = Expression(build, build.aligned(number, 3)).apply(Cast(DType.FLOAT32)).named("columns")
+    column = build.aligned(number, 3).apply(Cast(DType.FLOAT32)).named("columns")
     is_here = _is_zero((_upright(place) - column).named("apart")) * _upright(is_class)
     # The class plus 1, so that an empty place is 0.
     moved = (is_here * _upright((best + 1).named("classes"))).named("moved")
     rows = moved.apply(Reduce(ReduceKind.SUM, (1,), keep=False)) - 1
     if runs is None:
-        return [rows.value]
-    tops = [rows.named("rows").reshape(*rows.shape, 1, 1).value]
+        return [rows]
+    tops = [rows.named("rows").reshape(*rows.shape, 1, 1)]
     if len(layer.tops) > 1:
-        score = Expression(build, largest).transpose(1, 2, 0).named("best_scores")
+        score = largest.transpose(1, 2, 0).named("best_scores")
         total = runs.chosen(score, 0).named("scores_before_end").sum(2).named("score")
-        tops.append((-total).reshape(x.shape[1], 1, 1, 1).value)
+        tops.append((-total).reshape(x.shape[1], 1, 1, 1))
     return tops
 
 
-def _best(build: LayerBuilder, x: Value, classes: int) -> tuple[Value, Expression]:
+def _best(build: LayerBuilder, x: Value, classes: int) -> tuple[Value, Value]:
     """The largest score of each step, (T, N, 1), and its class, of equals the first, as floats (N, 1, T)."""
     largest, index = build.add_all(TopK(2, 1), build.add(Reverse(2), x, hint="scores"), hint="best")
-    number = Expression(build, index).apply(Cast(DType.FLOAT32)).named("index")
+    number = index.apply(Cast(DType.FLOAT32)).named("index")
     return largest, (classes - 1 - number).named("class").transpose(1, 2, 0).named("class_rows")
 
 
-def _runs(
-    build: LayerBuilder, layer: Layer, x: Value, cont: Value, number: Value, before: Expression
-) -> Expression:
+def _runs(build: LayerBuilder, layer: Layer, x: Value, cont: Value, number: Value, before: Value) -> Value:
     """Where a stream has not ended: a truth value (N, 1, T). The 0 with which a stream begins ends none."""
     fitted = fitted_indicator(build, cont, x.shape[:2]) or cont
     if fitted.shape != x.shape[:2]:
@@ -159,16 +157,16 @@ def _runs(
             because=f'these are T and N, the first dimensions of bottom "{layer.bottom_blob(0)}"',
             fix="give an indicator for each step of each stream",
         )
-    indicators = Expression(build, build.reshape(fitted, (*fitted.shape, 1), hint="indicators"))
+    indicators = build.reshape(fitted, (*fitted.shape, 1), hint="indicators")
     is_zero = indicators.equals(0).named("is_zero")
-    is_later = (Expression(build, build.aligned(number, 3, 0)) > 0).named("is_later")
+    is_later = (build.aligned(number, 3, 0) > 0).named("is_later")
     ends = (is_zero & is_later).named("is_end").cast(DType.FLOAT32).transpose(1, 2, 0).named("ends")
     return (
         (ends.apply(MatMul(transpose_b=True), before).named("ended") + ends).named("ends_so_far") < 1
     ).named("runs")
 
 
-def _is_class(layer: Layer, best: Expression, blank: int) -> Expression:
+def _is_class(layer: Layer, best: Value, blank: int) -> Value:
     """1 where a class is neither blank nor a repetition, otherwise 0: (N, 1, T)."""
     is_class = _is_nonzero((best - blank).named("from_blank"))
     if not layer.param.ctc_merge_repeated:
@@ -177,15 +175,15 @@ def _is_class(layer: Layer, best: Expression, blank: int) -> Expression:
     return is_class * _is_nonzero((best - previous).named("change"))
 
 
-def _upright(row: Expression) -> Expression:
+def _upright(row: Value) -> Value:
     """(N, 1, T) as (N, T, 1)."""
     return row.reshape(row.shape[0], row.shape[2], 1)
 
 
-def _is_nonzero(x: Expression) -> Expression:
+def _is_nonzero(x: Value) -> Value:
     """1 for whole numbers other than 0, and 0 for 0."""
     return abs(x).apply(Clip(0, 1))
 
 
-def _is_zero(x: Expression) -> Expression:
+def _is_zero(x: Value) -> Value:
     return 1 - _is_nonzero(x)

@@ -8,6 +8,7 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -15,7 +16,7 @@ from prototrt.surgery.building.layer_builder import (
     layer_rule,
     refuse_in_place,
 )
-from prototrt.surgery.ir import Shape, Size, Value, computable, divided, fixed, range_of, rest_at
+from prototrt.surgery.ir import Shape, Size, computable, divided, fixed, range_of, rest_at
 from prototrt.surgery.ops import Concat, Pad, Reverse, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 

@@ -7,9 +7,9 @@ from math import prod
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Size, Value, computable, fixed
+from prototrt.surgery.ir import Size, computable, fixed
 from prototrt.surgery.layers.reshaping import depth_to_space
 from prototrt.surgery.ops import Pad
 
@@ -37,12 +37,12 @@ def space_to_batch(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             )
     split = chain.from_iterable((size // block, block) for size, block in zip(sizes, blocks, strict=True))
     items, others = padded.shape[0], padded.shape[1 + len(blocks) :]
-    parts = Expression(build, padded).reshape(items, *split, *others)
+    parts = padded.reshape(items, *split, *others)
     inner, outer = range(2, 2 * len(blocks) + 1, 2), range(1, 2 * len(blocks), 2)
     moved = parts.transpose(*inner, 0, *outer, *range(2 * len(blocks) + 1, len(parts.shape)))
     count: Size = computable(items, "the batch") * prod(blocks)
     kept = [size // block for size, block in zip(sizes, blocks, strict=True)]
-    return [moved.reshape(count, *kept, *others).value]
+    return [moved.reshape(count, *kept, *others)]
 
 
 @layer_rule("BatchToSpaceND")
@@ -62,15 +62,15 @@ def batch_to_space(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
     count, others = items // prod(blocks), x.shape[1 + len(blocks) :]
     sizes = [fixed(size, "a size of a block") for size in x.shape[1 : 1 + len(blocks)]]
-    parts = Expression(build, x).reshape(*blocks, count, *sizes, *others)
+    parts = x.reshape(*blocks, count, *sizes, *others)
     pairs = chain.from_iterable((len(blocks) + 1 + axis, axis) for axis in range(len(blocks)))
     moved = parts.transpose(len(blocks), *pairs, *range(2 * len(blocks) + 1, len(parts.shape)))
     whole = moved.reshape(count, *(size * block for size, block in zip(sizes, blocks, strict=True)), *others)
     if not any(before + after):
-        return [whole.value]
+        return [whole]
     cut = [tuple(-size for size in sizes) for sizes in (before, after)]
     nothing = (0,) * len(others)
-    return [build.add(Pad((0, *cut[0], *nothing), (0, *cut[1], *nothing)), whole.value)]
+    return [build.add(Pad((0, *cut[0], *nothing), (0, *cut[1], *nothing)), whole)]
 
 
 @layer_rule("DepthToSpace")
@@ -94,14 +94,14 @@ def depth_to_space_of_tensorflow(build: LayerBuilder, layer: Layer, x: Value) ->
             fix="use a number whose square divides the channels",
         )
     if form == "CRD":
-        return [depth_to_space(build, x, side).value]
-    image = Expression(build, x) if axis == 1 else Expression(build, x).transpose(0, 3, 1, 2)
+        return [depth_to_space(build, x, side)]
+    image = x if axis == 1 else x.transpose(0, 3, 1, 2)
     items, _, *plane = image.shape
     rows, columns = (computable(size, "a side of the image") for size in plane)
     kept = channels // (side * side)
     parts = image.reshape(items, side, side, kept, rows, columns).transpose(0, 3, 4, 1, 5, 2)
     y = parts.reshape(items, kept, rows * side, columns * side)
-    return [y.value if axis == 1 else y.transpose(0, 2, 3, 1).value]
+    return [y if axis == 1 else y.transpose(0, 2, 3, 1)]
 
 
 @layer_rule("Tiling")
@@ -119,7 +119,7 @@ def tiling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"tile_dim is {side}, but the bottom has {channels} channels",
             fix="use a number whose square divides the channels",
         )
-    return [depth_to_space(build, x, side).value]
+    return [depth_to_space(build, x, side)]
 
 
 def _blocks(layer: Layer, x: Value, ends: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

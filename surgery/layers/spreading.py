@@ -7,9 +7,10 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import shortened
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
-from prototrt.surgery.ir import Size, Value, computable
+from prototrt.surgery.ir import Size, computable
 from prototrt.surgery.ops import Tile
 
 _LARGEST = (1 << 31) - 1

@@ -9,18 +9,13 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import Message
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
     layer_rule,
 )
-from prototrt.surgery.ir import (
-    Array,
-    OpenSize,
-    Value,
-    fixed,
-)
+from prototrt.surgery.ir import Array, OpenSize, fixed
 from prototrt.surgery.layers.resampling import Pair, fixed_sizes, mixed, refuse_length
 from prototrt.surgery.layers.upsampling import repeated
 
@@ -36,10 +31,10 @@ def resize_bilinear(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, H, W, C), or (N, C, H, W) with ``data_format: "NCHW"``. Tops: the same with another size.
     Source: synopsys-caffe ``src/caffe/layers/resize_bilinear_layer.cpp``.
     """
-    image, out = _image_of_tensorflow(layer, Expression(build, x))
+    image, out = _image_of_tensorflow(layer, x)
     param = layer.param
     sizes = fixed_sizes(image.shape[2:])
-    value = image.value
+    value = image
     for axis in (3, 2):
         size, new = sizes[axis - 2], out[axis - 2]
         places = _places(size, new, param.align_corners, param.half_pixel_centers or param.pytorch_half_pixel)
@@ -51,7 +46,7 @@ def resize_bilinear(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             np.minimum(np.ceil(places), size - 1).astype(np.int32),
         )
         value = mixed(build, value, axis, first, second, places - low)
-    return [_as_tensorflow(layer, Expression(build, value))]
+    return [_as_tensorflow(layer, value)]
 
 
 @layer_rule("ResizeNearestNeighbor")
@@ -64,11 +59,11 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: synopsys-caffe ``src/caffe/layers/resize_nearest_neighbor_layer.cpp``.
     """
     param = layer.param
-    image = _channels_first(layer, Expression(build, x))
+    image = _channels_first(layer, x)
     if any(isinstance(size, OpenSize) for size in image.shape[2:]):
-        return [_as_tensorflow(layer, Expression(build, _repeated_by_scales(build, layer, image.value)))]
-    _, out = _image_of_tensorflow(layer, Expression(build, x))
-    value = image.value
+        return [_as_tensorflow(layer, _repeated_by_scales(build, layer, image))]
+    _, out = _image_of_tensorflow(layer, x)
+    value = image
     for axis in (2, 3):
         size = fixed(image.shape[axis], f"axis {axis}")
         places = _places(size, out[axis - 2], param.align_corners, param.half_pixel_centers)
@@ -79,7 +74,7 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         nearest = np.floor(places + np.float32(0.5)) if param.align_corners else np.floor(places)
         index = np.clip(nearest, 0, size - 1).astype(np.int32)
         value = build.gathered(value, build.constant(index, "place"), axis)
-    return [_as_tensorflow(layer, Expression(build, value))]
+    return [_as_tensorflow(layer, value)]
 
 
 def _repeated_by_scales(build: LayerBuilder, layer: Layer, image: Value) -> Value:
@@ -112,21 +107,21 @@ def _places(size: int, out: int, corners: bool, halves: bool) -> Array:
     return np.asarray((number + half) * step - half if halves else number * step)
 
 
-def _channels_first(layer: Layer, x: Expression) -> Expression:
+def _channels_first(layer: Layer, x: Value) -> Value:
     """The bottom as (N, C, H, W). Raises ``UnsupportedLayerError`` for volumes."""
     if layer.param.data_format not in ("NHWC", "NCHW"):
         raise UnsupportedLayerError(
             f"data_format is {layer.param.data_format}, expected NHWC or NCHW", fix=CUT_BEFORE_LAYER
         )
-    expect_axes(layer, 0, x.value, "(N, H, W, C) or (N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, H, W, C) or (N, C, H, W)", 4)
     return x.transpose(0, 3, 1, 2) if layer.param.data_format == "NHWC" else x
 
 
-def _as_tensorflow(layer: Layer, y: Expression) -> Value:
-    return y.transpose(0, 2, 3, 1).value if layer.param.data_format == "NHWC" else y.value
+def _as_tensorflow(layer: Layer, y: Value) -> Value:
+    return y.transpose(0, 2, 3, 1) if layer.param.data_format == "NHWC" else y
 
 
-def _image_of_tensorflow(layer: Layer, x: Expression) -> tuple[Expression, Pair]:
+def _image_of_tensorflow(layer: Layer, x: Value) -> tuple[Value, Pair]:
     """The bottom as (N, C, H, W), and the size that the fields ask for. Raises ``NetError``."""
     param = layer.param
     modes = [

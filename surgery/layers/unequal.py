@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.shape_advice import dims, resizing
-from prototrt.surgery.ir import Dim, Shape, Value, measure
+from prototrt.surgery.ir import Dim, Shape, measure
 
 
 def refuse_other_shapes(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value]) -> None:

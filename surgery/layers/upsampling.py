@@ -9,21 +9,14 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
     layer_rule,
 )
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.ir import (
-    DType,
-    Value,
-    computable,
-    fixed,
-    open_count,
-    range_of,
-    symbols_of,
-)
+from prototrt.surgery.ir import DType, computable, fixed, open_count, range_of, symbols_of
 from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.resampling import Pair
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size

@@ -10,8 +10,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import enum_name
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.pooling import pooled
 from prototrt.surgery.layers.pooling_geometry import geometry, lengths_per_axis, spans
 from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool, Pad

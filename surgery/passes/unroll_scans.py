@@ -90,6 +90,7 @@ def _step(build: Builder, body: Graph, inputs: Iterable[Value], mark: str, with_
     for node in body.nodes:
         read = node.reading(held)
         build.origin = node.origin
+        results: Sequence[Value]
         if with_inner and isinstance(node.op, Scan):
             results = _steps(build, read, node.op, with_inner)
         else:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Op, Value, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Op, fixed
 from prototrt.surgery.ops import Clip, Identity, Scan, Sigmoid, TanH
 from prototrt.surgery.recurrent.gates import ORDERS
 
@@ -29,8 +30,8 @@ StepFunction: TypeAlias = Callable[[Builder, Sequence[Value], Sequence[Value]], 
 def scan(
     build: Builder,
     step: StepFunction,
-    sequences: Sequence[Value],
-    states: Sequence[Value],
+    sequences: Sequence[ir.Value],
+    states: Sequence[ir.Value],
     *,
     reverse: bool = False,
     over_places: bool = False,
@@ -50,12 +51,13 @@ def scan(
     open_body = body.graph("", results_of_step)
     closed = open_body.with_nodes([node.reading(inside) for node in body.nodes], inside)
     op = Scan(closed, len(states), len(sequences), reverse, over_places)
-    results = build.add_all(op, *states, *sequences, *outside, hint="scan")
+    read = [body.outside.get(value, value) for value in outside]
+    results = build.add_all(op, *states, *sequences, *read, hint="scan")
     after = op.named_outputs(results)
     return Step(after.states, after.stacked)
 
 
-def _read_outside(body: Builder, outputs: Sequence[Value]) -> list[Value]:
+def _read_outside(body: Builder, outputs: Sequence[ir.Value]) -> list[ir.Value]:
     """The outside values that the nodes and outputs of a body read."""
     own = {*body.inputs, *(value for node in body.nodes for value in node.outputs)}
     read = [*(value for node in body.nodes for value in node.inputs), *outputs]
@@ -63,7 +65,7 @@ def _read_outside(body: Builder, outputs: Sequence[Value]) -> list[Value]:
 
 
 SIGMOID, TANH, IDENTITY = Sigmoid(), TanH(), Identity()
-Product: TypeAlias = Callable[[Expression, Value], Expression]
+Product: TypeAlias = Callable[[Value, ir.Value], Value]
 """``product(h, weights)``: a matrix product of states (N, H), or a convolution of maps (N, C, height, width)."""
 
 
@@ -136,12 +138,12 @@ class LSTMCell(Cell):
     appendix A; Sak et al. 2014, equations 7 to 13.
     """
 
-    recurrent: Value
+    recurrent: ir.Value
     form: LSTMForm = CAFFE
-    peephole: tuple[Value, ...] = ()
-    projection: Value | None = None
+    peephole: tuple[ir.Value, ...] = ()
+    projection: ir.Value | None = None
     shows_cell_output: bool = False
-    product: Product = Expression.product
+    product: Product = Value.product
 
     @property
     def states(self) -> Mapping[str, int]:
@@ -158,25 +160,25 @@ class LSTMCell(Cell):
         return _size(self.recurrent, 0) // len(self.form.gates)
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
-        h, c = (Expression(body, state) for state in states)
+        h, c = states
         gates = (x + self.product(h, self.recurrent).named("recurrent_product")).named("gates")
         c, m = lstm_unit(gates, c, self.form, self.peephole, axis=1)
         h = m if self.projection is None else self._projected(m, self.projection)
-        return Step([h.value, c.value], [h.value, m.value] if self.shows_cell_output else [h.value])
+        return Step([h, c], [h, m] if self.shows_cell_output else [h])
 
-    def _projected(self, m: Expression, weights: Value) -> Expression:
+    def _projected(self, m: Value, weights: ir.Value) -> Value:
         r = m.product(weights).named("projection").apply(self.form.projection_activation).named("r")
         return clipped(r, self.form.proj_clip).named("r_clip")
 
 
 def lstm_unit(
-    gates: Expression,
-    c: Expression,
+    gates: Value,
+    c: Value,
     form: LSTMForm = CAFFE,
-    peephole: Sequence[Value] = (),
+    peephole: Sequence[ir.Value] = (),
     *,
     axis: int = -1,
-) -> tuple[Expression, Expression]:
+) -> tuple[Value, Value]:
     """The new cell state and the cell's output (..., H) from gates (..., 4H) in the order i, f, o, g.
 
     ``axis`` is the axis of the units.
@@ -203,16 +205,16 @@ def lstm_unit(
 class _GateSums:
     """The gates of an LSTM before their activation, concatenated in ``sums``. Each is cut out once."""
 
-    sums: Expression
+    sums: Value
     form: LSTMForm
     hidden: int
     axis: int
 
-    def __getitem__(self, gate: str) -> Expression:
+    def __getitem__(self, gate: str) -> Value:
         place = self.form.gates.index(gate)
         return units(self.sums, place, self.hidden, axis=self.axis).named(f"gates_{gate}")
 
-    def gates_without_peepholes(self) -> tuple[Expression, Expression | None, Expression]:
+    def gates_without_peepholes(self) -> tuple[Value, Value | None, Value]:
         """i, f (if there is one) and o, activated in one go. Cutting g off first would add a layer."""
         activated = self.sums.apply(self.form.gate_activation).named("gates_activated")
         gates = {
@@ -221,7 +223,7 @@ class _GateSums:
         }
         return gates["i"], gates.get("f"), gates["o"]
 
-    def gate(self, name: str, c: Expression, peephole: Value) -> Expression:
+    def gate(self, name: str, c: Value, peephole: ir.Value) -> Value:
         """One gate, with its peephole to the cell state."""
         view = (peephole * c).named(f"peephole_{name}")
         total = (self[name] + view).named(f"gate_{name}_sum")
@@ -245,7 +247,7 @@ class RNNCell(Cell):
     Source: caffe ``src/caffe/layers/rnn_layer.cpp``.
     """
 
-    recurrent: Value
+    recurrent: ir.Value
     form: RNNForm = RNNForm()
 
     @property
@@ -253,21 +255,21 @@ class RNNCell(Cell):
         return dict.fromkeys(self.form.states, _size(self.recurrent, 1))
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
-        (h,) = (Expression(body, state) for state in states)
+        (h,) = states
         total = (x + h.product(self.recurrent).named("recurrent_product")).named("sum")
         h = total.apply(self.form.candidate_activation).named("h")
-        return Step([h.value], [h.value])
+        return Step([h], [h])
 
 
-def _size(matrix: Value, axis: int) -> int:
+def _size(matrix: ir.Value, axis: int) -> int:
     return fixed(matrix.shape[axis], "a size of the recurrent weights")
 
 
-def clipped(x: Expression, limit: float) -> Expression:
+def clipped(x: Value, limit: float) -> Value:
     """``x`` clipped to -limit and limit; 0 means no limit."""
     return x.apply(Clip(-limit, limit) if limit else IDENTITY)
 
 
-def units(x: Expression, gate: int, hidden: int, count: int = 1, *, axis: int = -1) -> Expression:
+def units(x: Value, gate: int, hidden: int, count: int = 1, *, axis: int = -1) -> Value:
     """The H elements of a gate in an axis, or those of ``count`` gates from this one on."""
     return x.slice(axis % len(x.shape), gate * hidden, count * hidden)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Size, Value, computable
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Size, computable
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT
 from prototrt.surgery.recurrent.cells import Step, scan
 
@@ -34,4 +34,4 @@ def _counted_along(build: Builder, sequence: Value) -> Value:
 
 def _next_step(body: Builder, _: Sequence[Value], states: Sequence[Value]) -> Step:
     (step,) = states
-    return Step([(Expression(body, step) + 1).named("next_step").value], [step])
+    return Step([(step + 1).named("next_step")], [step])

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Op, Value, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Op, fixed
 from prototrt.surgery.recurrent.cells import SIGMOID, TANH, Cell, Product, Step, units
 
 
@@ -32,10 +33,10 @@ class GRUCell(Cell):
     Source: Cho et al. 2014, equations 5 to 8; ONNX operator ``GRU``, ``linear_before_reset``.
     """
 
-    recurrent: tuple[Value, ...]
-    recurrent_bias: Value | None = None
+    recurrent: tuple[ir.Value, ...]
+    recurrent_bias: ir.Value | None = None
     form: GRUForm = GRUForm()
-    product: Product = Expression.product
+    product: Product = Value.product
 
     @property
     def states(self) -> Mapping[str, int]:
@@ -43,19 +44,19 @@ class GRUCell(Cell):
         return dict.fromkeys(self.form.states, rows // (3 if len(self.recurrent) == 1 else 2))
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
-        (h,), sums = (Expression(body, state) for state in states), Expression(body, x)
+        (h,), sums = states, x
         z, total = self._reset_after(sums, h) if len(self.recurrent) == 1 else self._reset_before(sums, h)
         h = updated(h, z, n=total.apply(self.form.candidate_activation).named("gate_n"))
-        return Step([h.value], [h.value])
+        return Step([h], [h])
 
-    def _reset_before(self, x: Expression, h: Expression) -> tuple[Expression, Expression]:
+    def _reset_before(self, x: Value, h: Value) -> tuple[Value, Value]:
         """z, and n before its activation."""
         w_rz, w_n = self.recurrent
         r, z = self._reset_and_update(x, self.product(h, w_rz).named("recurrent_product"))
         product = self.product((r * h).named("reset"), w_n).named("recurrent_product_n")
         return z, (units(x, 2, self.width, axis=1).named("x_n") + product).named("n")
 
-    def _reset_after(self, x: Expression, h: Expression) -> tuple[Expression, Expression]:
+    def _reset_after(self, x: Value, h: Value) -> tuple[Value, Value]:
         """z, and n before its activation; r multiplies the product with h, bias included."""
         (weights,), hidden = self.recurrent, self.width
         sums = self.product(h, weights).named("recurrent_product")
@@ -65,13 +66,13 @@ class GRUCell(Cell):
         product = (r * units(sums, 2, hidden, axis=1).named("h_n")).named("reset")
         return z, (units(x, 2, hidden, axis=1).named("x_n") + product).named("n")
 
-    def _reset_and_update(self, x: Expression, product: Expression) -> tuple[Expression, Expression]:
+    def _reset_and_update(self, x: Value, product: Value) -> tuple[Value, Value]:
         width = self.width
         total = (units(x, 0, width, 2, axis=1).named("x_rz") + product).named("gates_rz")
         gates = total.apply(self.form.gate_activation).named("gates_rz_activated")
         return units(gates, 0, width, axis=1).named("gate_r"), units(gates, 1, width, axis=1).named("gate_z")
 
 
-def updated(h: Expression, z: Expression, n: Expression) -> Expression:
+def updated(h: Value, z: Value, n: Value) -> Value:
     """``(1 - z) n + z h``, written ``n + z (h - n)``."""
     return (n + (z * (h - n).named("h_minus_n")).named("kept")).named("h")

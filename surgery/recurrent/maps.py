@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import Concat, Convolution
 from prototrt.surgery.recurrent.cells import Cell, Step, StepFunction, scan
 from prototrt.surgery.recurrent.resets import GuardedCell
@@ -21,7 +22,7 @@ class MapProduct:
 
     op: Convolution
 
-    def __call__(self, h: Expression, kernel: Value) -> Expression:
+    def __call__(self, h: Value, kernel: ir.Value) -> Value:
         rows = fixed(kernel.shape[0], "the number of gates")
         no_bias = h.build.constant(np.broadcast_to(np.float32(0), (rows,)), "no_bias")
         return h.apply(self.op, kernel, no_bias)
@@ -39,9 +40,9 @@ class EarlyPeepholes:
 
     def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
         x, *marks = inputs
-        c = Expression(body, states[1])
+        c = states[1]
         view = (c.apply(Concat(1), c, c, c).named("c_of_gates") * self.weights).named("peepholes")
-        return self.step(body, [(view + x).named("x_peepholes").value, *marks], states)
+        return self.step(body, [(view + x).named("x_peepholes"), *marks], states)
 
 
 def run_over_maps(

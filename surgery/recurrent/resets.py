@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import DType, Value
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import DType
 from prototrt.surgery.ops import Cast, Pad, Select, Tile
 from prototrt.surgery.recurrent.cells import Cell, Step
 from prototrt.surgery.recurrent.counting import numbered_steps
@@ -32,7 +32,7 @@ class GuardedCell:
         own = list(states[: len(self.cell.states)])
         if self.resets:
             own = [
-                (Expression(body, state) * marks[0]).named(f"delta_product_{name}").value
+                (state * marks[0]).named(f"delta_product_{name}")
                 for name, state in zip(self.cell.states, own, strict=True)
             ]
         step = self.cell(body, x, own)
@@ -81,7 +81,7 @@ class Resets:
         if lengths.dtype is not DType.INT32:
             lengths = build.add(Cast(DType.INT32), lengths, hint="lengths")
         row = build.reshape(lengths, (1, self.streams, 1), hint="lengths_row")
-        return (Expression(build, row) > numbered_steps(build, x)).named("valid").value
+        return (row > numbered_steps(build, x)).named("valid")
 
     def _delta(self, cell: Cell, backwards: bool) -> Value | None:
         """cont repeated to the size of the states: (T, N, H); (T, N, 1), to be broadcast, if their sizes differ."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.ir.uniform_constants import stacked
 from prototrt.surgery.ops import Concat, Select, Slice
 from prototrt.surgery.recurrent.cells import scan
@@ -115,17 +115,16 @@ def _input_sum(
     gate: Value | None,
 ) -> Value:
     """The sums of several directions side by side: (T, N, directions R)."""
-    x = Expression(build, sequence)
-    product = x.product(_stacked(build, [one.matrix for one in weights])).named("x_product")
+    product = sequence.product(_stacked(build, [one.matrix for one in weights])).named("x_product")
     bias = _stacked(build, [one.bias for one in weights])
     total = (product + build.aligned(bias, 3)).named("x_sum")
     if gate is not None:
         total = (total * gate).named("x_gated")
     for index, static in enumerate(statics):
         matrix = _stacked(build, [one.statics[index] for one in weights])
-        product = Expression(build, static).product(matrix).named("static_product")
+        product = static.product(matrix).named("static_product")
         total = (total + product).named("x_static_sum")
-    return total.value
+    return total
 
 
 def _stacked(build: Builder, weights: Sequence[Value]) -> Value:
@@ -143,5 +142,5 @@ def _joined(build: Builder, tops: Sequence[Value], adds_up: bool) -> Value:
         return tops[0]
     forward, backward = tops
     if adds_up:
-        return (Expression(build, forward) + backward).named("directions_sum").value
+        return (forward + backward).named("directions_sum")
     return build.add(Concat(2), forward, backward, hint="directions")

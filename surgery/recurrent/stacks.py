@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import Dim, Op, Shape, Value, computable, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Dim, Op, Shape, computable, fixed
 from prototrt.surgery.ops import Concat, Gather, Reduce, ReduceKind, Select
 from prototrt.surgery.recurrent.cells import Cell
 
@@ -150,9 +150,9 @@ class DenseReadout:
         return _rows(self.weights)
 
     def __call__(self, build: Builder, outputs: Sequence[Value]) -> Value:
-        product = Expression(build, outputs[0]).product(self.weights).named("output_product")
+        product = outputs[0].product(self.weights).named("output_product")
         total = (product + build.aligned(self.bias, 3)).named("output_sum")
-        return total.apply(self.activation).named("output").value
+        return total.apply(self.activation).named("output")
 
 
 def _rows(weights: Value) -> int:

@@ -22,9 +22,9 @@ from prototrt.surgery.ir import Shape
 from prototrt.surgery.options import RewriteOptions
 
 _LONGEST = 60
-_IMPORTED = ("Expression", "Layer", "LayerBuilder", "Value")
+_IMPORTED = ("Layer", "LayerBuilder", "Value")
 _TAKEN = frozenset(
-    {*WORDS, *_IMPORTED, "annotations", "build", "fields", "layer", "layer_rule", "python_rule", "result"}
+    {*WORDS, *_IMPORTED, "annotations", "build", "fields", "layer", "layer_rule", "python_rule"}
 )
 """What the file with a rule names itself."""
 
@@ -105,11 +105,9 @@ class NewRule:
             lines.append("# blobs: none are known without the weights")
         for index, blob in enumerate(self.blobs or ()):
             lines.append(f'blob_{index} = build.parameter(layer, {blob}, "blob {index}")')
-        if bottoms:
-            lines.append(f"result = Expression(build, {bottoms[0]})")
         lines.append(f'raise NotImplementedError("compute the tops of {_safe(self.layer)}")')
-        tops = ["result.value"] * len(self.tops) if bottoms else []
-        return [*lines, f"return [{', '.join(tops)}]"]
+        tops = ", ".join([*bottoms[:1]] * len(self.tops))
+        return [*lines, f"return [{tops}]"]
 
     def test_text(self, rules: str, folder: str) -> str:
         """The file with a test of the rule in ``rules``; both are in ``folder``."""

@@ -10,7 +10,8 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range, Size, Value
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Array, DType, Graph, OpenSize, Range, Size
 from prototrt.surgery.ops import ADD, MULTIPLY, Count, Tile, TopK
 from prototrt.surgery.pipeline import lowered
 from prototrt.tests.small_nets import WAYS, has_engine, numbers

@@ -10,8 +10,9 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder, names_in
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.exposing import exposed
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import ADD, MULTIPLY
 from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.tests.small_nets import op, rewritten

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph, Op, Value
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Graph, Op
 from prototrt.surgery.ops import ADD, Concat, MatMul, Scan, Slice, Softmax, TanH, Transpose
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.recurrent.cells import Step, StepFunction, scan

@@ -11,7 +11,8 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph, Op, Value, bodies, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Graph, Op, bodies, fixed
 from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Identity, Reshape, Scan, Slice, TanH, Tile
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.onnx_cells import FusedLSTM

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Array, Graph, Value
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ops import ADD, MULTIPLY, MatMul, Scan, TanH
 from prototrt.surgery.passes.scan_bodies import scale_products
 from prototrt.surgery.passes.share_products import share_products

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph, Value, fixed
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Graph, fixed
 from prototrt.surgery.ops import (
     ADD,
     MULTIPLY,

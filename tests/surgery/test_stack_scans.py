@@ -11,7 +11,8 @@ import pytest
 import prototrt
 from prototrt import StateSource
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph, Node, OpenSize, Range, Value, fixed, walk
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Graph, Node, OpenSize, Range, fixed, walk
 from prototrt.surgery.ir.uniform_constants import are_equal
 from prototrt.surgery.ops import ADD, LRN, Scan, TanH
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes

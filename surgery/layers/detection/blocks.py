@@ -8,14 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
 from prototrt.surgery.layers.detection.lists import (
     LOWEST,
     KeptBoxes,
     body_inputs,
     filled,
-    gathered,
     lengthened,
     numbers,
     picked,
@@ -34,7 +33,7 @@ REPEATS = 8
 """How often such a round computes again what is kept: real boxes need three to six."""
 
 
-def decided_in_groups(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
+def decided_in_groups(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
     """Which boxes (lists, n) of sorted lists are kept, in a fixed number of rounds, a ``GROUP`` of boxes in each.
 
     A round drops what boxes kept in earlier rounds suppress, then decides the boxes of its group one by one.
@@ -46,7 +45,7 @@ def decided_in_groups(is_candidate: Expression, boxes: Boxes, rule: Suppression)
     possible = lengthened(is_candidate.cast(DType.FLOAT32), 1, size, 0)
     boxes = boxes.map(lambda part: lengthened(part, 1, size, 0))
 
-    def in_groups(row: Expression) -> Expression:
+    def in_groups(row: Value) -> Value:
         return row.reshape(lists, rounds, GROUP).transpose(1, 0, 2)
 
     groups = boxes.map(lambda part: in_groups(part).reshape(rounds, lists, GROUP, 1))
@@ -56,7 +55,7 @@ def decided_in_groups(is_candidate: Expression, boxes: Boxes, rule: Suppression)
     reaches = is_later.chosen(rule.reach(rule.overlap(groups, others)), 0)
     tables = [in_groups(possible).reshape(rounds, lists, 1, GROUP), *groups.parts, reaches]
     states = [
-        Expression(build, build.constant(np.zeros(1, np.int32), "round")),
+        build.constant(np.zeros(1, np.int32), "round"),
         filled(build, (lists, 1, size), np.float32(0), "kept"),
         filled(build, (lists, 1, 1), np.float32(rule.threshold), "threshold"),
     ][: 3 if rule.shrinks else 2]
@@ -65,7 +64,7 @@ def decided_in_groups(is_candidate: Expression, boxes: Boxes, rule: Suppression)
     inner = build.body()
     number, kept, *threshold = body_inputs(inner, ["round", "kept", "threshold"], states)
     candidates, *mine, reach = (
-        gathered(table, number).reshape(*table.shape[1:])
+        table.gathered(number).reshape(*table.shape[1:])
         for table in body_inputs(inner, ["candidates", *["group"] * 4, "reach"], tables)
     )
     all_boxes = Boxes(*body_inputs(inner, ["box"] * 4, rows))
@@ -73,22 +72,22 @@ def decided_in_groups(is_candidate: Expression, boxes: Boxes, rule: Suppression)
     from_kept = (kept > 0).chosen(from_all, -1) if rule.shrinks else from_all * kept
     reached = from_kept.largest(2).reshape(lists, 1, GROUP)
     now, *threshold = _one_by_one(candidates, reached, reach, threshold, rule)
-    round_of = Expression(inner, inner.constant(np.arange(size, dtype=np.int32) // GROUP, "round_of"))
+    round_of = inner.constant(np.arange(size, dtype=np.int32) // GROUP, "round_of")
     is_mine = round_of.equals(number).reshape(1, 1, size)
     spread = now.apply(Tile(2, rounds))
     results = [number + 1, is_mine.chosen(spread, kept), *threshold]
-    loop = While(inner.graph("round", [result.value for result in results]), rounds)
-    ends = build.add_all(loop, *(each.value for each in (*states, *tables, *rows)), hint="kept")
-    return Expression(build, ends[1]).reshape(lists, size).slice(1, 0, count) > 0
+    loop = While(inner.graph("round", results), rounds)
+    ends = build.add_all(loop, *states, *tables, *rows, hint="kept")
+    return ends[1].reshape(lists, size).slice(1, 0, count) > 0
 
 
 def _one_by_one(
-    candidates: Expression,
-    reached: Expression,
-    reach: Expression,
-    threshold: list[Expression],
+    candidates: Value,
+    reached: Value,
+    reach: Value,
+    threshold: list[Value],
     rule: Suppression,
-) -> list[Expression]:
+) -> list[Value]:
     """Which boxes of a group (lists, 1, n) are kept, as 0 or 1, then the threshold behind them, if it shrinks.
 
     ``reached`` is how far boxes kept before reach each box, ``reach`` (lists, n, n) how far each box reaches others.
@@ -108,9 +107,7 @@ def _one_by_one(
     return [concatenated(decisions, 2), limit]
 
 
-def decided_in_blocks(
-    scores: Expression, boxes: Boxes, rule: Suppression, *, before: int, most: int
-) -> KeptBoxes:
+def decided_in_blocks(scores: Value, boxes: Boxes, rule: Suppression, *, before: int, most: int) -> KeptBoxes:
     """The first ``most`` boxes that are kept of the ``before`` best ones, in rounds that end once there are enough.
 
     A round looks at a block of the best boxes that are not decided yet. Those that it keeps are a fixed point: boxes
@@ -156,10 +153,9 @@ def decided_in_blocks(
         is_new.chosen(picked(best, source), score),
         (goes_on.cast(DType.FLOAT32).largest(0, 1) > 0).reshape(),
     ]
-    loop = While(inner.graph("round", [result.value for result in results]))
-    *_, places_kept, scores_kept = build.add_all(loop, *(each.value for each in outside), hint="kept")
-    values = Expression(build, scores_kept)
-    return KeptBoxes(Expression(build, places_kept), values, values > LOWEST)
+    loop = While(inner.graph("round", results))
+    *_, places_kept, scores_kept = build.add_all(loop, *outside, hint="kept")
+    return KeptBoxes(places_kept, scores_kept, scores_kept > LOWEST)
 
 
 def block_size(lists: int, before: int, most: int) -> int:
@@ -170,16 +166,14 @@ def block_size(lists: int, before: int, most: int) -> int:
     return min(size, before)
 
 
-def _behind(
-    scores: Expression, last_score: Expression, last_place: Expression, rule: Suppression
-) -> Expression:
+def _behind(scores: Value, last_score: Value, last_place: Value, rule: Suppression) -> Value:
     """Which boxes come after the last one that is decided."""
     place = numbers(scores.build, computable(scores.shape[1], "the number of boxes"))
     is_behind = place > last_place if rule.first_of_equals else place < last_place
     return (scores < last_score) | (scores.equals(last_score) & is_behind)
 
 
-def _sources(kept: Expression, number: Expression, most: int) -> tuple[Expression, Expression]:
+def _sources(kept: Value, number: Value, most: int) -> tuple[Value, Value]:
     """For each place (lists, most) of a result, which box of a block goes there, and whether one does.
 
     ``kept`` (lists, n) is 0 or 1; ``number`` (lists, 1) boxes were kept before.
@@ -197,12 +191,12 @@ def _sources(kept: Expression, number: Expression, most: int) -> tuple[Expressio
 
 def _kept_of_block(
     boxes: Boxes,
-    is_candidate: Expression,
-    places: Expression,
-    index: Expression,
-    number: Expression,
+    is_candidate: Value,
+    places: Value,
+    index: Value,
+    number: Value,
     rule: Suppression,
-) -> tuple[Expression, Expression]:
+) -> tuple[Value, Value]:
     """Which boxes of a block (lists, n) are kept, as 0 or 1, and the last one that is decided, a place (lists, 1).
 
     ``index`` (lists, most) are the places of boxes that were kept before, of which the first ``number`` count.
@@ -228,7 +222,7 @@ def _kept_of_block(
     return (place > last).chosen(0, now.reshape(lists, size)), last.cast(DType.INT32)
 
 
-def _repeated(possible: Expression, reach: Expression) -> tuple[Expression, Expression]:
+def _repeated(possible: Value, reach: Value) -> tuple[Value, Value]:
     """Which boxes (lists, 1, n) are kept, after the last repetition and after the one before."""
     now = before = possible
     for _ in range(REPEATS):
@@ -237,28 +231,28 @@ def _repeated(possible: Expression, reach: Expression) -> tuple[Expression, Expr
 
 
 def _repeated_while_shrinking(
-    candidates: Expression,
-    reached: Expression,
-    reach: Expression,
-    number: Expression,
+    candidates: Value,
+    reached: Value,
+    reach: Value,
+    number: Value,
     most: int,
     rule: Suppression,
-) -> tuple[Expression, Expression]:
+) -> tuple[Value, Value]:
     """The same, where each box has the threshold of as many boxes as are kept before it."""
     build, lists = reach.build, reach.shape[0]
     size = fixed(reach.shape[1], "the number of boxes")
     earlier = _is_earlier(build, size).cast(DType.FLOAT32)
     count = number.reshape(lists, 1, 1)
-    thresholds = Expression(build, build.constant(rule.thresholds(most + size), "thresholds"))
+    thresholds = build.constant(rule.thresholds(most + size), "thresholds")
     now = before = candidates
     for _ in range(REPEATS):
-        threshold = gathered(thresholds, now.apply(MatMul(), earlier).cast(DType.INT32) + count)
+        threshold = thresholds.gathered(now.apply(MatMul(), earlier).cast(DType.INT32) + count)
         furthest = (now.reshape(lists, size, 1) > 0).chosen(reach, -1).largest(1).at_least(reached)
         now, before = rule.is_reached(furthest, threshold).chosen(0, candidates), now
     return now, before
 
 
-def _is_earlier(build: Builder, size: int) -> Expression:
+def _is_earlier(build: Builder, size: int) -> Value:
     """Of two boxes of a block (1, n, n), whether the first one is before the second."""
     place = numbers(build, size)
     return place.reshape(1, 1, size) > place.reshape(1, size, 1)

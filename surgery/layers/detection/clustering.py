@@ -11,12 +11,12 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import shortened
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit
-from prototrt.surgery.layers.detection.lists import LOWEST, gathered, lengthened, picked, top
+from prototrt.surgery.layers.detection.lists import LOWEST, lengthened, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.ops import While
 
@@ -133,7 +133,7 @@ def _refuse_misfits(layer: Layer, how: _Clustering, coverage: Value, boxes: Valu
 
 
 def _corners(
-    build: LayerBuilder, boxes: Expression, how: _Clustering, images: Size, rows: int, columns: int
+    build: LayerBuilder, boxes: Value, how: _Clustering, images: Size, rows: int, columns: int
 ) -> Boxes:
     """Corners in whole pixels (N, places), which OpenCV takes for a corner and the sides of a rectangle."""
     height, width = how.cell
@@ -142,10 +142,10 @@ def _corners(
     starts = [build.constant(each[None].astype(np.float32), "start") for each in (across, down)]
     parts = boxes.slice(2, 0, rows).reshape(images, 4, rows * columns).split(1)
     flat = [part.reshape(images, rows * columns) for part in parts]
-    return Boxes(*(_rounded(part, Expression(build, starts[i % 2])) for i, part in enumerate(flat)))
+    return Boxes(*(_rounded(part, starts[i % 2]) for i, part in enumerate(flat)))
 
 
-def _rounded(x: Expression, whole: Expression | float = 0) -> Expression:
+def _rounded(x: Value, whole: Value | float = 0) -> Value:
     """A number and a whole one, added and rounded without an error of the sum; halves go to the even number."""
     floor = x.floor()
     rest, lower = x - floor, floor + whole
@@ -153,7 +153,7 @@ def _rounded(x: Expression, whole: Expression | float = 0) -> Expression:
     return (rest > 0.5).chosen(lower + 1, (rest.equals(0.5) & is_odd).chosen(lower + 1, lower))
 
 
-def _top(build: LayerBuilder, how: _Clustering, scores: Expression, corners: Boxes) -> Value:
+def _top(build: LayerBuilder, how: _Clustering, scores: Value, corners: Boxes) -> Value:
     """The objects of a class, (N, max_boxes, 5)."""
     least = float(np.nextafter(np.float32(how.gridbox_cvg_threshold), np.float32(-np.inf)))
     is_candidate = scores > least
@@ -171,8 +171,8 @@ def _top(build: LayerBuilder, how: _Clustering, scores: Expression, corners: Box
 
 
 def _best_candidates(
-    build: LayerBuilder, is_candidate: Expression, scores: Expression, corners: Boxes
-) -> tuple[Expression, Boxes]:
+    build: LayerBuilder, is_candidate: Value, scores: Value, corners: Boxes
+) -> tuple[Value, Boxes]:
     """All places in their order; or where the pairs of all places would not fit into memory, those of most coverage."""
     images, places = (computable(size, "the number of places") for size in scores.shape)
     count = fixed(places, "the number of places")
@@ -191,7 +191,7 @@ def _best_candidates(
     return is_candidate, corners.map(lambda part: picked(part, index))
 
 
-def _labels(is_candidate: Expression, corners: Boxes, eps: float) -> Expression:
+def _labels(is_candidate: Value, corners: Boxes, eps: float) -> Value:
     """The first place of the cluster of each place, (N, n): similar boxes are in one cluster, also over others.
 
     A round gives each place the smallest label of the places similar to it, then the label of the place that its
@@ -208,38 +208,37 @@ def _labels(is_candidate: Expression, corners: Boxes, eps: float) -> Expression:
         distance = distance.at_least(abs(row - column))
     pair = is_candidate.reshape(images, places, 1) & is_candidate.reshape(images, 1, places)
     is_similar = (pair & (tolerance >= distance)).cast(DType.FLOAT32)
-    start = Expression(build, build.broadcast(_places(build, places).value, (images, places), "labels"))
+    start = build.broadcast(_places(build, places), (images, places), "labels")
 
     inner = build.body()
     before, similar = (
-        Expression(inner, inner.body_input(hint, outer.shape))
-        for hint, outer in (("labels", start), ("similar", is_similar))
+        inner.body_input(hint, outer.shape) for hint, outer in (("labels", start), ("similar", is_similar))
     )
     nearest = (similar > 0).chosen(before.reshape(images, 1, places), float(places)).smallest(2)
     smaller = nearest.reshape(images, places).at_most(before)
     now = picked(smaller, smaller.cast(DType.INT32))
     changes = (before - now).largest(0, 1) > 0
-    loop = While(inner.graph("round", [now.value, changes.reshape().value]))
-    return Expression(build, build.add(loop, start.value, is_similar.value, hint="clusters"))
+    loop = While(inner.graph("round", [now, changes.reshape()]))
+    return build.add(loop, start, is_similar, hint="clusters")
 
 
 def _spread(boxes: Boxes, shape: tuple[Size, ...]) -> Boxes:
     return boxes.map(lambda part: part.reshape(*shape))
 
 
-def _places(build: Builder, count: int) -> Expression:
+def _places(build: Builder, count: int) -> Value:
     """0, 1, 2, ... as a row of float32."""
-    return Expression(build, build.constant(np.arange(count, dtype=np.float32)[None], "places"))
+    return build.constant(np.arange(count, dtype=np.float32)[None], "places")
 
 
-def _tolerance(lengths: Expression, eps: float) -> Expression:
+def _tolerance(lengths: Value, eps: float) -> Value:
     """How many whole pixels two similar boxes may be apart, by the sum of their smaller sides."""
     exactly = np.floor(eps * np.arange(_TABLE, dtype=np.float64) * 0.5)
     tolerance = _looked_up(lengths, exactly, (lengths * (eps / 2)).floor())
     return (lengths >= 0).chosen(tolerance, -1)
 
 
-def _margin(sides: Expression, eps: float) -> Expression:
+def _margin(sides: Value, eps: float) -> Value:
     """How many whole pixels a box may stand out of one that holds it, by a side of the latter."""
     exactly = np.rint(eps * np.arange(_TABLE, dtype=np.float64))
     length = abs(sides)
@@ -247,23 +246,21 @@ def _margin(sides: Expression, eps: float) -> Expression:
     return (sides >= 0).chosen(margin, -margin)
 
 
-def _as_float16(x: Expression) -> Expression:
+def _as_float16(x: Value) -> Value:
     """Whole numbers as float16 has them. A table, because a graph of float32 holds no other type."""
     size = abs(x)
     short = _looked_up(size, np.arange(_TABLE).astype(np.float16), size)
     return (x >= 0).chosen(short, -short)
 
 
-def _looked_up(lengths: Expression, exactly: Array, otherwise: Expression) -> Expression:
+def _looked_up(lengths: Value, exactly: Array, otherwise: Value) -> Value:
     """The number of a table for each length that it has, computed in double as OpenCV does."""
-    table = Expression(lengths.build, lengths.build.constant(exactly.astype(np.float32), "table"))
-    number = gathered(table, lengths.at_least(0).at_most(len(exactly) - 1).cast(DType.INT32))
+    table = lengths.build.constant(exactly.astype(np.float32), "table")
+    number = table.gathered(lengths.at_least(0).at_most(len(exactly) - 1).cast(DType.INT32))
     return (lengths < len(exactly)).chosen(number, otherwise)
 
 
-def _clusters(
-    is_candidate: Expression, corners: Boxes, labels: Expression, least: int
-) -> tuple[Expression, Boxes, Expression]:
+def _clusters(is_candidate: Value, corners: Boxes, labels: Value, least: int) -> tuple[Value, Boxes, Value]:
     """Clusters of more than ``least`` boxes by their first place: which rows are clusters, the mean box, the count."""
     images, places = is_candidate.shape[0], fixed(is_candidate.shape[1], "the number of places")
     own = _places(is_candidate.build, places)
@@ -276,7 +273,7 @@ def _clusters(
     count = is_member.cast(DType.FLOAT32).sum(2).reshape(images, most)
     share = 1 / count.at_least(1)
 
-    def mean(part: Expression) -> Expression:
+    def mean(part: Value) -> Value:
         # Sums, not products: where products compute in a short type, they would not be whole pixels.
         total = is_member.chosen(part.reshape(images, 1, places), 0).sum(2)
         return _rounded(total.reshape(images, most) * share)
@@ -284,7 +281,7 @@ def _clusters(
     return is_cluster, corners.map(mean), count
 
 
-def _first_of(is_chosen: Expression, most: int) -> tuple[Expression, Expression]:
+def _first_of(is_chosen: Value, most: int) -> tuple[Value, Value]:
     """The first places (N, most) of each list where this is true, and which of these are places."""
     count = fixed(is_chosen.shape[1], "the number of places")
     key = is_chosen.chosen(-_places(is_chosen.build, count), float(-count))
@@ -293,7 +290,7 @@ def _first_of(is_chosen: Expression, most: int) -> tuple[Expression, Expression]
     return is_place.chosen(-first, 0).cast(DType.INT32), is_place
 
 
-def _is_inside(is_cluster: Expression, boxes: Boxes, count: Expression, eps: float) -> Expression:
+def _is_inside(is_cluster: Value, boxes: Boxes, count: Value, eps: float) -> Value:
     """Which clusters lie in another one that has more boxes, or are themselves of few."""
     images = computable(is_cluster.shape[0], "the number of images")
     most = fixed(is_cluster.shape[1], "the number of clusters")
@@ -313,17 +310,15 @@ def _is_inside(is_cluster: Expression, boxes: Boxes, count: Expression, eps: flo
     return (inside.cast(DType.FLOAT32).largest(2) > 0).reshape(images, most)
 
 
-def _rows(
-    build: LayerBuilder, how: _Clustering, is_kept: Expression, boxes: Boxes, count: Expression
-) -> Value:
+def _rows(build: LayerBuilder, how: _Clustering, is_kept: Value, boxes: Boxes, count: Value) -> Value:
     """The first objects that are high enough, with the logarithm of their counts, and rows of 0 behind them."""
     is_high = boxes.fourth - boxes.second >= how.min_height
     index, is_row = _first_of(is_kept & is_high, how.max_boxes)
     images, most = is_row.shape[0], fixed(is_row.shape[1], "the number of rows")
     logarithms = np.log(np.maximum(np.arange(_MOST_COUNTED, dtype=np.float64), 1)).astype(np.float16)
-    table = Expression(build, build.constant(logarithms.astype(np.float32), "logarithms"))
-    confidence = gathered(table, picked(count, index).cast(DType.INT32))
+    table = build.constant(logarithms.astype(np.float32), "logarithms")
+    confidence = table.gathered(picked(count, index).cast(DType.INT32))
     columns = [*(_as_float16(picked(part, index)) for part in boxes.parts), confidence]
     rows = concatenated([column.reshape(images, most, 1) for column in columns], 2)
     rows = is_row.reshape(images, most, 1).chosen(rows, 0)
-    return lengthened(rows, 1, how.max_boxes, 0).value
+    return lengthened(rows, 1, how.max_boxes, 0)

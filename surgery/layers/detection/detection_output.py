@@ -12,9 +12,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import DType, Size, Value, computable, divided, fixed, open_count, range_of
+from prototrt.surgery.ir import DType, Size, computable, divided, fixed, open_count, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
@@ -223,7 +223,7 @@ def _at_most(limit: int) -> int:
     return limit if limit >= 0 else _ALL
 
 
-def _priors(prior: Expression, are_encoded: bool) -> tuple[Boxes, list[Expression] | None]:
+def _priors(prior: Value, are_encoded: bool) -> tuple[Boxes, list[Value] | None]:
     """The corners of the priors (1, 1, P), and their variances, or None where the codes hold them."""
     count = computable(prior.shape[2], "the priors") // 4
     corners, variances = (
@@ -233,15 +233,13 @@ def _priors(prior: Expression, are_encoded: bool) -> tuple[Boxes, list[Expressio
     return Boxes(*corners), None if are_encoded else variances
 
 
-def _codes(locations: Expression, images: Size, priors: Size, classes: int, each: int) -> list[Expression]:
+def _codes(locations: Value, images: Size, priors: Size, classes: int, each: int) -> list[Value]:
     """The codes of each box, (N, L, P) each."""
     codes = locations.reshape(images, priors, classes, each)
     return [part.reshape(images, priors, classes).transpose(0, 2, 1) for part in codes.split(3)]
 
 
-def _decoded(
-    param: Any, prior: Boxes, variances: list[Expression] | None, codes: Sequence[Expression]
-) -> Boxes:
+def _decoded(param: Any, prior: Boxes, variances: list[Value] | None, codes: Sequence[Value]) -> Boxes:
     """Corners of boxes; ``CHECK``s of the fork that a prior has an extent are left out."""
     moves = [code if variances is None else variances[i] * code for i, code in enumerate(codes)]
     codes_of = _priors_message()
@@ -258,33 +256,31 @@ def _decoded(
     return Boxes(x - half_width, y - half_height, x + half_width, y + half_height)
 
 
-def _corners(
-    prior: Boxes, variances: list[Expression] | None, codes: Sequence[Expression]
-) -> list[Expression]:
+def _corners(prior: Boxes, variances: list[Value] | None, codes: Sequence[Value]) -> list[Value]:
     """Four corners x, y: those of the prior, from the upper left one on, moved by shares of its sides."""
     assert variances is not None
     width, height = prior.third - prior.first, prior.fourth - prior.second
     across, down = (prior.first, prior.third, prior.third, prior.first), (prior.second, prior.fourth)
-    corners: list[Expression] = []
+    corners: list[Value] = []
     for index, x in enumerate(across):
         corners.append(variances[0] * codes[2 * index] * width + x)
         corners.append(variances[1] * codes[2 * index + 1] * height + down[index // 2])
     return corners
 
 
-def _without_background(scores: Expression, arm: Expression, objectness: float) -> Expression:
+def _without_background(scores: Value, arm: Value, objectness: float) -> Value:
     """Scores (N, P, C) in which a prior that the first stage takes for background is of class 0 for sure."""
     images, priors, classes = *scores.shape[:2], fixed(scores.shape[2], "the number of classes")
     is_background = arm.reshape(images, priors, 2).slice(2, 1) < objectness
     certain = np.zeros((1, 1, classes), np.float32)
     certain[..., 0] = 1
-    return is_background.chosen(Expression(scores.build, scores.build.constant(certain)), scores)
+    return is_background.chosen(scores.build.constant(certain), scores)
 
 
-def _of_labels(x: Expression, labels: Sequence[int]) -> Expression:
+def _of_labels(x: Value, labels: Sequence[int]) -> Value:
     """What (N, C, P) holds of these classes; what is shared by all, (N, 1, P), for each of them."""
     if x.shape[1] == 1 and len(labels) > 1:
-        return Expression(x.build, x.build.add(Tile(1, len(labels)), x.value))
+        return x.build.add(Tile(1, len(labels)), x)
     if x.shape[1] in (1, len(labels)):
         return x
     missing = next(label for label in range(len(labels) + 1) if label not in labels)
@@ -296,7 +292,7 @@ def _top(
     build: LayerBuilder,
     layer: Layer,
     kept: KeptBoxes,
-    parts: Sequence[Expression],
+    parts: Sequence[Value],
     labels: Sequence[int],
     images: Size,
 ) -> list[Value]:
@@ -307,8 +303,8 @@ def _top(
     image = build.counted_numbers(images, "image", dtype=DType.FLOAT32)
     label = build.constant(np.array(labels, np.float32), "label")
     columns = [
-        Expression(build, build.broadcast(build.aligned(image, 3, 0), shape, "image")),
-        Expression(build, build.broadcast(build.aligned(label, 3, 1), shape, "label")),
+        build.broadcast(build.aligned(image, 3, 0), shape, "image"),
+        build.broadcast(build.aligned(label, 3, 1), shape, "label"),
         kept.score,
         *(picked(part, kept.index) for part in parts),
     ]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import Shape, Size, computable, range_of
-from prototrt.surgery.ops import Gather, Pad, TopK
+from prototrt.surgery.ops import Pad, TopK
 
 LOWEST = float(np.finfo(np.float32).min)
 """The score of boxes that are not candidates: lower than that of any candidate."""
@@ -23,57 +23,50 @@ class KeptBoxes:
     ``index`` counts in the list; where ``is_kept`` is false, a place is free, and its index is any.
     """
 
-    index: Expression
-    score: Expression
-    is_kept: Expression
+    index: Value
+    score: Value
+    is_kept: Value
 
 
-def picked(rows: Expression, index: Expression) -> Expression:
+def picked(rows: Value, index: Value) -> Value:
     """Of rows (R, n) the elements that ``index`` (R, m) counts, row by row: (R, m)."""
     build = rows.build
     count, size = (computable(dim, "the number of boxes") for dim in rows.shape)
     starts = build.reshape(build.counted_numbers(count, "starts", step=size), (count, 1))
-    places = index if count == 1 else index + Expression(build, starts)
-    return gathered(rows.reshape(count * size), places)
+    places = index if count == 1 else index + starts
+    return rows.reshape(count * size).gathered(places)
 
 
-def lengthened(x: Expression, axis: int, least: int, filler: float) -> Expression:
+def lengthened(x: Value, axis: int, least: int, filler: float) -> Value:
     """``x`` with as many fillers at the end of an axis as it needs to have ``least`` elements at every size."""
     missing = least - range_of(computable(x.shape[axis], "the number of boxes")).min
     if missing <= 0:
         return x
     behind = tuple(missing if each == axis else 0 for each in range(len(x.shape)))
     pad = Pad((0,) * len(behind), behind, filler)
-    return Expression(x.build, x.build.add(pad, x.value, hint="lengthened"))
+    return x.build.add(pad, x, hint="lengthened")
 
 
-def gathered(table: Expression, index: Expression) -> Expression:
-    """The elements, or rows, of a table that these indices count."""
-    return Expression(table.build, table.build.add(Gather(), table.value, index.value))
-
-
-def top(scores: Expression, count: int, first_of_equals: bool) -> tuple[Expression, Expression]:
+def top(scores: Value, count: int, first_of_equals: bool) -> tuple[Value, Value]:
     """The largest of each row, from the largest on, and their indices."""
-    build = scores.build
-    values, places = build.add_all(TopK(1, count, first_of_equals), scores.value, hint="best")
-    return Expression(build, values), Expression(build, places)
+    values, places = scores.build.add_all(TopK(1, count, first_of_equals), scores, hint="best")
+    return values, places
 
 
-def numbers(build: Builder, count: Size) -> Expression:
+def numbers(build: Builder, count: Size) -> Value:
     """0, 1, 2, ... as a row."""
-    return Expression(build, build.reshape(build.counted_numbers(count, "numbers"), (1, count)))
+    return build.reshape(build.counted_numbers(count, "numbers"), (1, count))
 
 
-def filled(build: Builder, shape: Shape, number: np.generic, hint: str) -> Expression:
+def filled(build: Builder, shape: Shape, number: np.generic, hint: str) -> Value:
     """A constant of this shape that repeats one number, or a Tile of one where a size varies."""
     sizes = tuple(computable(dim, "the number of boxes") for dim in shape)
     one = build.constant(np.full([dim if isinstance(dim, int) else 1 for dim in sizes], number), hint)
-    return Expression(build, build.broadcast(one, sizes, hint))
+    return build.broadcast(one, sizes, hint)
 
 
-def body_inputs(build: Builder, hints: Sequence[str], outside: Sequence[Expression]) -> list[Expression]:
+def body_inputs(build: Builder, hints: Sequence[str], outside: Sequence[Value]) -> list[Value]:
     """The inputs of a body that read these values."""
     return [
-        Expression(build, build.body_input(hint, each.shape, each.value.dtype))
-        for hint, each in zip(hints, outside, strict=False)
+        build.body_input(hint, each.shape, each.dtype) for hint, each in zip(hints, outside, strict=False)
     ]

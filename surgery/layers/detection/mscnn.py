@@ -13,19 +13,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, as_number, concatenated
+from prototrt.surgery.building.expression import Value, as_number, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import (
-    Array,
-    DType,
-    Size,
-    Value,
-    computable,
-    divided,
-    element_count,
-    fixed,
-    range_of,
-)
+from prototrt.surgery.ir import Array, DType, Size, computable, divided, element_count, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.lists import picked
 from prototrt.surgery.layers.detection.overlaps import (
@@ -47,8 +37,8 @@ class _MscnnCandidates:
     """Boxes (N, n) of N images, their scores, and whether they are large enough to be candidates."""
 
     boxes: Boxes
-    score: Expression
-    is_large: Expression
+    score: Value
+    is_large: Value
 
 
 @layer_rule("BoxOutput")
@@ -109,7 +99,7 @@ def box_group_output(
     return _proposed(build, layer, _MscnnCandidates(boxes, scores, is_large), rule, lambda box: box)
 
 
-def _in_one_list(parts: Sequence[tuple[Boxes, Expression]]) -> tuple[Boxes, Expression]:
+def _in_one_list(parts: Sequence[tuple[Boxes, Value]]) -> tuple[Boxes, Value]:
     """The boxes and the scores of all maps, one map after the other."""
     columns = zip(*(boxes.parts for boxes, _ in parts), strict=True)
     boxes = Boxes(*(concatenated(list(same), 1) for same in columns))
@@ -138,7 +128,7 @@ def _proposed(
     return _tops(build, layer, rows, rows.filled(table))
 
 
-def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Boxes, Expression]:
+def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Boxes, Value]:
     """Upper left corners and sides (N, H W) in pixels, and scores: the best class's above the background's."""
     param = layer.param
     if len(x.shape) != 4 or fixed(x.shape[1], "the number of channels") < _COORDINATES + 2:
@@ -168,7 +158,7 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
 
 def _of_group(
     build: LayerBuilder, layer: Layer, index: int, score: Value, code: Value, group: Any
-) -> tuple[Boxes, Expression]:
+) -> tuple[Boxes, Value]:
     """Clipped corners (N, G H W) in pixels, and how certain it is that there is an object."""
     anchors, images = _images_of_group(layer, index, score, code, group)
     maps, classes, height, width = (computable(dim, "a map") for dim in score.shape)
@@ -178,7 +168,7 @@ def _of_group(
         for part in exact(build, code).reshape(maps, _COORDINATES, places).split(1)
     ]
     fields = [
-        Expression(build, build.constant(np.array([[*sizes]], np.float32)[..., None], "anchors"))
+        build.constant(np.array([[*sizes]], np.float32)[..., None], "anchors")
         for sizes in (group.field_w, group.field_h)
     ]
     corners, sides = _decoded(layer, moves, (height, width), (fields[0], fields[1]), group.stride)
@@ -215,11 +205,11 @@ def _images_of_group(layer: Layer, index: int, score: Value, code: Value, group:
 
 def _decoded(
     layer: Layer,
-    codes: list[Expression],
+    codes: list[Value],
     plane: tuple[Size, Size],
-    fields: tuple[Expression, Expression] | tuple[int, int],
+    fields: tuple[Value, Value] | tuple[int, int],
     stride: int,
-) -> tuple[list[Expression], list[Expression]]:
+) -> tuple[list[Value], list[Value]]:
     """Upper left corners x and y, and sides w and h, in pixels; codes (..., H W) are limited as the fork does it."""
     param, build = layer.param, codes[0].build
     for field in ("field_xyr", "field_whr"):
@@ -235,7 +225,7 @@ def _decoded(
         middles = _middles(build, size, stride)
         everywhere = build.broadcast(build.aligned(middles, 2, 1 - axis), plane, "places")
         row = build.reshape(everywhere, (plane[0] * plane[1],))
-        middle = Expression(build, build.aligned(row, len(codes[0].shape)))
+        middle = build.aligned(row, len(codes[0].shape))
         centre = moves[axis].at_least(-reach).at_most(reach) * fields[axis] + middle
         side = moves[2 + axis].at_least(-stretch).at_most(stretch).exp() * fields[axis]
         corners.append(centre - side / 2)
@@ -248,7 +238,7 @@ def _middles(build: Builder, size: Size, stride: int) -> Value:
     if isinstance(size, int):
         return build.constant(((np.arange(size) + 0.5) * stride).astype(np.float32), "places")
     places = build.counted_numbers(size, "places", dtype=DType.FLOAT32)
-    return ((Expression(build, places) + 0.5) * stride).value
+    return (places + 0.5) * stride
 
 
 @layer_rule("DecodeBBox")
@@ -265,7 +255,7 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
     codes = exact(build, code).reshape(rows, 8).slice(1, 4, 4).split(1)
     image, *corners = exact(build, region).reshape(rows, 5).split(1)
     moves = _as_learned(layer, codes)
-    ends: list[tuple[Expression, Expression]] = []
+    ends: list[tuple[Value, Value]] = []
     for axis in range(2):
         first, last = corners[axis], corners[axis + 2]
         side, centre = last - first + 1, (last + first) * 0.5
@@ -273,7 +263,7 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
         start = moves[axis] * side + centre - (new - 1) / 2
         ends.append((start, start + new - 1))
     table = concatenated([image, ends[0][0], ends[1][0], ends[0][1], ends[1][1]], 1)
-    return [table.reshape(rows, 5, 1, 1).value]
+    return [table.reshape(rows, 5, 1, 1)]
 
 
 def _refuse_misfits(layer: Layer, code: Value, region: Value) -> None:
@@ -301,7 +291,7 @@ def _refuse_misfits(layer: Layer, code: Value, region: Value) -> None:
         )
 
 
-def _as_learned(layer: Layer, moves: list[Expression]) -> list[Expression]:
+def _as_learned(layer: Layer, moves: list[Value]) -> list[Value]:
     """Moves times the standard deviations plus the means that they were normalized with, if any are stated."""
     param: Any = layer.message.bbox_reg_param
     means, deviations = [*param.bbox_mean], [*param.bbox_std]
@@ -318,7 +308,7 @@ def _as_learned(layer: Layer, moves: list[Expression]) -> list[Expression]:
     ]
 
 
-def _tops(build: LayerBuilder, layer: Layer, rows: DetectionRows, table: Expression) -> list[Value]:
+def _tops(build: LayerBuilder, layer: Layer, rows: DetectionRows, table: Value) -> list[Value]:
     """The regions, and perhaps the regions with their scores; where there is none, the fork invents one."""
     size = fixed(table.shape[0], "the number of rows")
     is_any = rows.count > 0
@@ -327,7 +317,7 @@ def _tops(build: LayerBuilder, layer: Layer, rows: DetectionRows, table: Express
     tops = []
     for columns, alone in ((5, _WITHOUT_BOX[:, :5]), (6, with_scores)):
         nothing: Array = np.concatenate([alone, np.full((size - 1, columns), -1, np.float32)])
-        invented = Expression(build, build.constant(nothing, "nothing"))
+        invented = build.constant(nothing, "nothing")
         first_rows = is_any.reshape(1, 1).chosen(table.slice(1, 0, columns), invented)
-        tops.append(first_rows.reshape(size, columns, 1, 1).value)
+        tops.append(first_rows.reshape(size, columns, 1, 1))
     return counted_tops(build, layer, count, tops[: len(layer.tops)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import Array, DType
 from prototrt.surgery.layers.detection.lists import LOWEST
 
@@ -25,24 +25,24 @@ _NEVER = -1.0
 class Boxes:
     """Four numbers a box, each an expression of the same shape: corners, or a corner or centre and sides."""
 
-    first: Expression
-    second: Expression
-    third: Expression
-    fourth: Expression
+    first: Value
+    second: Value
+    third: Value
+    fourth: Value
 
     @property
-    def parts(self) -> tuple[Expression, Expression, Expression, Expression]:
+    def parts(self) -> tuple[Value, Value, Value, Value]:
         return self.first, self.second, self.third, self.fourth
 
-    def map(self, change: Callable[[Expression], Expression]) -> Boxes:
+    def map(self, change: Callable[[Value], Value]) -> Boxes:
         return Boxes(*map(change, self.parts))
 
 
-Overlap = Callable[[Boxes, Boxes], Expression]
+Overlap = Callable[[Boxes, Boxes], Value]
 """``overlap(a, b)``, for boxes that broadcast."""
 
 
-def of_normalized_corners(a: Boxes, b: Boxes) -> Expression:
+def of_normalized_corners(a: Boxes, b: Boxes) -> Value:
     """Intersection over union of corners xmin, ymin, xmax, ymax; boxes that only touch overlap by 0.
 
     Source: weiliu89/caffe ``src/caffe/util/bbox_util.cpp``, ``JaccardOverlap``.
@@ -52,7 +52,7 @@ def of_normalized_corners(a: Boxes, b: Boxes) -> Expression:
     return area / (_area(a) + _area(b) - area).at_least(SMALLEST)
 
 
-def of_corners(a: Boxes, b: Boxes) -> Expression:
+def of_corners(a: Boxes, b: Boxes) -> Value:
     """``of_normalized_corners``, but of two boxes without an area the later one is always dropped.
 
     Source: caffe2 ``operators/generate_proposals_op_util_nms.h``, ``nms_cpu_upright``: it keeps boxes whose overlap is
@@ -64,7 +64,7 @@ def of_corners(a: Boxes, b: Boxes) -> Expression:
     return (union > 0).chosen(area / union.at_least(SMALLEST), _ALWAYS)
 
 
-def of_pixel_corners(a: Boxes, b: Boxes) -> Expression:
+def of_pixel_corners(a: Boxes, b: Boxes) -> Value:
     """Intersection over union of the corners of pixels: a box from 0 to 0 has an area of 1.
 
     Source: py-faster-rcnn ``lib/nms/py_cpu_nms.py``; makefile/frcnn ``get_iou`` in
@@ -74,7 +74,7 @@ def of_pixel_corners(a: Boxes, b: Boxes) -> Expression:
     return _of_pixels((width + 1).at_least(0) * (height + 1).at_least(0), a, b)
 
 
-def of_pixel_corners_that_meet(a: Boxes, b: Boxes) -> Expression:
+def of_pixel_corners_that_meet(a: Boxes, b: Boxes) -> Value:
     """``of_pixel_corners``, but 0 for boxes with less than a pixel between them.
 
     Source: sanghoon/caffe ``src/caffe/util/nms.cpp``, ``iou``.
@@ -84,7 +84,7 @@ def of_pixel_corners_that_meet(a: Boxes, b: Boxes) -> Expression:
     return _of_pixels(meet.chosen((width + 1) * (height + 1), 0), a, b)
 
 
-def of_centres(a: Boxes, b: Boxes) -> Expression:
+def of_centres(a: Boxes, b: Boxes) -> Value:
     """Intersection over union of boxes with center x, y, width and height.
 
     Source: eric612/MobileNet-YOLO ``box_iou`` in ``src/caffe/util/bbox_util.cpp``.
@@ -103,7 +103,7 @@ def of_corner_and_sides(mode: str) -> Overlap:
     Source: zhaoweicai/mscnn ``src/caffe/util/math_functions.cpp``, ``BoxIOU``.
     """
 
-    def overlap(a: Boxes, b: Boxes) -> Expression:
+    def overlap(a: Boxes, b: Boxes) -> Value:
         width = (a.first + a.third).at_most(b.first + b.third) - a.first.at_least(b.first)
         height = (a.second + a.fourth).at_most(b.second + b.fourth) - a.second.at_least(b.second)
         area = width.at_least(0) * height.at_least(0)
@@ -119,7 +119,7 @@ def of_pixel_corners_in(mode: str) -> Overlap:
     Source: zhaoweicai/cascade-rcnn ``src/caffe/util/bbox_util.cpp``, ``JaccardOverlap``.
     """
 
-    def overlap(a: Boxes, b: Boxes) -> Expression:
+    def overlap(a: Boxes, b: Boxes) -> Value:
         width, height = _intersection(a, b)
         meet = (width >= 0) & (height > 0)
         area = meet.chosen((width + 1) * (height + 1), 0)
@@ -128,25 +128,25 @@ def of_pixel_corners_in(mode: str) -> Overlap:
     return overlap
 
 
-def _intersection(a: Boxes, b: Boxes) -> tuple[Expression, Expression]:
+def _intersection(a: Boxes, b: Boxes) -> tuple[Value, Value]:
     """Width and height of the intersection of two boxes with corners; negative if they are apart."""
     width = a.third.at_most(b.third) - a.first.at_least(b.first)
     return width, a.fourth.at_most(b.fourth) - a.second.at_least(b.second)
 
 
-def _area(box: Boxes) -> Expression:
+def _area(box: Boxes) -> Value:
     return (box.third - box.first) * (box.fourth - box.second)
 
 
-def _pixels(box: Boxes) -> Expression:
+def _pixels(box: Boxes) -> Value:
     return (box.third - box.first + 1) * (box.fourth - box.second + 1)
 
 
-def _of_pixels(area: Expression, a: Boxes, b: Boxes) -> Expression:
+def _of_pixels(area: Value, a: Boxes, b: Boxes) -> Value:
     return area / (_pixels(a) + _pixels(b) - area).at_least(SMALLEST)
 
 
-def _in_mode(mode: str, area: Expression, of_a: Expression, of_b: Expression) -> Expression:
+def _in_mode(mode: str, area: Value, of_a: Value, of_b: Value) -> Value:
     """An intersection over the smaller area, the area of the first box, or the union."""
     if mode == "IOMU":
         return area / of_a.at_most(of_b).at_least(SMALLEST)
@@ -154,7 +154,7 @@ def _in_mode(mode: str, area: Expression, of_a: Expression, of_b: Expression) ->
     return area / whole.at_least(SMALLEST)
 
 
-def _common(x1: Expression, side1: Expression, x2: Expression, side2: Expression) -> Expression:
+def _common(x1: Value, side1: Value, x2: Value, side2: Value) -> Value:
     """The length of the intersection of two stretches, each with a middle and a length."""
     half1, half2 = side1 / 2, side2 / 2
     return (x1 + half1).at_most(x2 + half2) - (x1 - half1).at_least(x2 - half2)
@@ -171,7 +171,7 @@ class Decay:
     least: float
     sigma: float | None = None
 
-    def lowered(self, scores: Expression, overlap: Expression, threshold: float) -> Expression:
+    def lowered(self, scores: Value, overlap: Value, threshold: float) -> Value:
         if self.sigma is None:
             weight = (overlap > threshold).chosen(1 - overlap, 1)
         else:
@@ -199,7 +199,7 @@ class Suppression:
     is_native: bool = False
     decay: Decay | None = None
 
-    def suppresses(self, overlap: Expression, threshold: Expression | float) -> Expression:
+    def suppresses(self, overlap: Value, threshold: Value | float) -> Value:
         return overlap >= threshold if self.drops_equal else overlap > threshold
 
     @property
@@ -207,17 +207,17 @@ class Suppression:
         """Whether the threshold depends on how many boxes were kept."""
         return self.eta < 1
 
-    def reach(self, overlap: Expression) -> Expression:
+    def reach(self, overlap: Value) -> Value:
         """What ``is_reached`` decides by: the overlap, or 1 where it suppresses, if the threshold never shrinks."""
         if self.shrinks:
             return (overlap > _NEVER).chosen(overlap, _NEVER)  # NaN suppresses nothing
         return self.suppresses(overlap, self.threshold).cast(DType.FLOAT32)
 
-    def is_reached(self, reach: Expression, threshold: Expression | float) -> Expression:
+    def is_reached(self, reach: Value, threshold: Value | float) -> Value:
         """Whether a box is suppressed whose largest reach from a kept box is this."""
         return self.suppresses(reach, threshold) if self.shrinks else reach > 0
 
-    def shrunk(self, threshold: Expression, is_kept: Expression) -> Expression:
+    def shrunk(self, threshold: Value, is_kept: Value) -> Value:
         """The threshold after one more box, if it is kept."""
         return (is_kept & (threshold > 0.5)).chosen(threshold * self.eta, threshold)
 

@@ -12,9 +12,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import Fork
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array, DType, Size, Value, computable, open_count
+from prototrt.surgery.ir import Array, DType, Size, computable, open_count
 from prototrt.surgery.ops import Clip, Concat, Tile
 
 _NEAR = 1e-6
@@ -110,8 +110,8 @@ def _edges(
         edges_of_boxes = (middles[..., None] + ends) / pixels + moved
         return build.constant(edges_of_boxes.clip(low, high).astype(np.float32), "edges")
     counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
-    place = Expression(build, build.aligned(counted, 3, 0))
-    image = Expression(build, build.scalar(pixels, 3))
+    place = build.aligned(counted, 3, 0)
+    image = build.scalar(pixels, 3)
     distance_of_places = image / places if step is None else step
     middle = (place + _constant(build, offsets[:, None], "offsets")) * distance_of_places
     ends_of_places = middle + _constant(build, boxes.pixels[:, None] + ends, "ends")
@@ -121,11 +121,11 @@ def _edges(
     if boxes.is_cut:
         first, last = edges.slice(2, 0).at_least(0), edges.slice(2, 1).at_most(1)
         edges = concatenated([first, last], 2)
-    return edges.value
+    return edges
 
 
-def _constant(build: LayerBuilder, numbers: Array, hint: str) -> Expression:
-    return Expression(build, build.constant(numbers.astype(np.float32)[None], hint))
+def _constant(build: LayerBuilder, numbers: Array, hint: str) -> Value:
+    return build.constant(numbers.astype(np.float32)[None], hint)
 
 
 def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:

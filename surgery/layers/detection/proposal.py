@@ -10,9 +10,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Array
 from prototrt.surgery.layers.bottoms import overlap_threshold
 from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn, of_rpn
 from prototrt.surgery.layers.detection.overlaps import (

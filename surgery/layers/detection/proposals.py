@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Array, DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
@@ -47,9 +47,9 @@ class Proposing:
 class Proposals:
     """Regions (R, 5): image, x1, y1, x2, y2; their scores (R, 1); how many of them count."""
 
-    regions: Expression
-    scores: Expression
-    count: Expression
+    regions: Value
+    scores: Value
+    count: Value
 
     def tops(self, build: LayerBuilder, layer: Layer, regions: Value, scores: Value) -> list[Value]:
         """The tops of the layer: the regions and, if it has a second top, the scores."""
@@ -60,8 +60,8 @@ class Proposals:
 class _ProposalCandidates:
     """All boxes of each image (N, H W A), their scores, and which of them count."""
 
-    scores: Expression
-    is_candidate: Expression
+    scores: Value
+    is_candidate: Value
     boxes: Boxes
 
 
@@ -107,7 +107,7 @@ def best_boxes(
     image = build.constant(
         np.broadcast_to(np.float32(0), (fixed(best.shape[1], "the number of boxes"), 1)), "image"
     )
-    return concatenated([Expression(build, image), *corners], 1).value, scores.value
+    return concatenated([image, *corners], 1), scores
 
 
 def _candidates(
@@ -185,8 +185,8 @@ def numbers_of(info: Value) -> int:
 
 
 def _moved(
-    build: LayerBuilder, how: Proposing, height: Size, width: Size, moves: list[Expression]
-) -> list[tuple[Expression, Expression]]:
+    build: LayerBuilder, how: Proposing, height: Size, width: Size, moves: list[Value]
+) -> list[tuple[Value, Value]]:
     """Anchors at every place, moved and stretched: middles and half sides along x, and along y, in pixels."""
     return [
         (moves[axis] * side + centre, moves[2 + axis].exp() * side * 0.5)
@@ -194,16 +194,14 @@ def _moved(
     ]
 
 
-def _anchors(
-    build: LayerBuilder, how: Proposing, height: Size, width: Size
-) -> list[tuple[Expression, Expression]]:
+def _anchors(build: LayerBuilder, how: Proposing, height: Size, width: Size) -> list[tuple[Value, Value]]:
     """Sides and centres along x, and along y, of the anchors of every place: (1, H W A) each, in pixels."""
     boxes = []
     anchors, number = how.anchors.astype(np.float32), len(how.anchors)
     for axis, (places, shape) in enumerate(((width, (1, width, number)), (height, (height, 1, number)))):
         sides_and_centres = _along(build, places, how.stride, anchors[:, axis], anchors[:, 2 + axis])
         side, centre = (
-            Expression(build, build.broadcast(build.reshape(part, shape), (height, width, number), hint))
+            build.broadcast(build.reshape(part, shape), (height, width, number), hint)
             for part, hint in zip(sides_and_centres, ("side", "centre"), strict=True)
         )
         count = height * width * number
@@ -219,21 +217,21 @@ def _along(build: LayerBuilder, places: Size, stride: float, low: Array, high: A
         side = last - first + np.float32(1)
         return build.constant(side, "side"), build.constant(first + np.float32(0.5) * side, "centre")
     counted = build.aligned(build.counted_numbers(places, "places", dtype=DType.FLOAT32), 2, 0)
-    shift = Expression(build, counted) * stride
-    begin, end = (shift + Expression(build, build.constant(part[None], "anchors")) for part in (low, high))
+    shift = counted * stride
+    begin, end = (shift + build.constant(part[None], "anchors") for part in (low, high))
     length = end - begin + 1
-    return length.value, (begin + length * 0.5).value
+    return length, (begin + length * 0.5)
 
 
-def _clipped(boxes: Boxes, right: Expression, bottom: Expression) -> Boxes:
+def _clipped(boxes: Boxes, right: Value, bottom: Value) -> Boxes:
     last = (right, bottom, right, bottom)
     return Boxes(*(part.at_most(end).at_least(0) for part, end in zip(boxes.parts, last, strict=True)))
 
 
-def _scores_enough(build: LayerBuilder, scores: Expression, how: Proposing, count: Size) -> Expression:
+def _scores_enough(build: LayerBuilder, scores: Value, how: Proposing, count: Size) -> Value:
     if how.least_score == LOWEST:
         return scores > LOWEST
     number = len(how.anchors)
     of_place = build.constant(np.arange(number)[None] == 0, "is_first")
     is_first = build.broadcast(of_place, (count // number, number), "is_first")
-    return (scores >= how.least_score) | Expression(build, is_first).reshape(1, count)
+    return (scores >= how.least_score) | is_first.reshape(1, count)

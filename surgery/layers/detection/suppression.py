@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
 from prototrt.surgery.layers.detection.blocks import decided_in_blocks, decided_in_groups
 from prototrt.surgery.layers.detection.lists import (
@@ -29,8 +29,8 @@ MOST_PAIRS = 1 << 24
 
 
 def suppressed(
-    scores: Expression,
-    is_candidate: Expression,
+    scores: Value,
+    is_candidate: Value,
     boxes: Boxes,
     rule: Suppression,
     *,
@@ -60,16 +60,15 @@ def suppressed(
     return KeptBoxes(places, best, _first(decide(best > LOWEST, sorted_boxes, rule), most))
 
 
-def _natively(is_candidate: Expression, boxes: Boxes, rule: Suppression) -> Expression:
+def _natively(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
     """Which boxes of sorted lists are kept, decided by a layer of the backend."""
     lists, size = (fixed(dim, "the number of boxes") for dim in is_candidate.shape)
     corners = concatenated([part.reshape(lists, size, 1) for part in boxes.parts], 2)
     build = is_candidate.build
-    kept = build.add(NonMaxSuppression(rule.threshold), corners.value, is_candidate.value, hint="kept")
-    return Expression(build, kept)
+    return build.add(NonMaxSuppression(rule.threshold), corners, is_candidate, hint="kept")
 
 
-def _first(is_kept: Expression, most: int) -> Expression:
+def _first(is_kept: Value, most: int) -> Value:
     """The first ``most`` of what is kept in each list: counted in rows of a table, then along the rows."""
     lists, size = is_kept.shape[0], fixed(is_kept.shape[1], "the number of boxes")
     if most >= size:
@@ -85,13 +84,13 @@ def _first(is_kept: Expression, most: int) -> Expression:
     return is_kept & (before.reshape(lists, rows * columns).slice(1, 0, size) < most)
 
 
-def _before(is_kept: Expression, *axes: int) -> Expression:
+def _before(is_kept: Value, *axes: int) -> Value:
     """Of two places (..., size, size), 1 where the second one is before the first."""
     before = np.tri(axes[-1], k=-1, dtype=np.float32).reshape(*axes, axes[-1])
-    return Expression(is_kept.build, is_kept.build.constant(before, "before"))
+    return is_kept.build.constant(before, "before")
 
 
-def _softly(scores: Expression, boxes: Boxes, rule: Suppression, decay: Decay, most: int) -> KeptBoxes:
+def _softly(scores: Value, boxes: Boxes, rule: Suppression, decay: Decay, most: int) -> KeptBoxes:
     """The best candidate of each list, then the best one after the first has lowered the scores, and so on."""
     lists, size = (computable(dim, "the number of boxes") for dim in scores.shape)
     build = scores.build
@@ -119,7 +118,6 @@ def _softly(scores: Expression, boxes: Boxes, rule: Suppression, decay: Decay, m
         is_next.chosen(best, score),
         goes_on.reshape(),
     ]
-    loop = While(inner.graph("round", [result.value for result in results]))
-    *_, places, values = build.add_all(loop, *(each.value for each in outside), hint="kept")
-    kept = Expression(build, values)
-    return KeptBoxes(Expression(build, places), kept, kept > LOWEST)
+    loop = While(inner.graph("round", results))
+    *_, places, values = build.add_all(loop, *outside, hint="kept")
+    return KeptBoxes(places, values, values > LOWEST)

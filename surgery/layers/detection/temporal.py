@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Array, Value, fixed
+from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
 from prototrt.surgery.layers.detection.lists import LOWEST, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_pixel_corners
@@ -43,7 +43,7 @@ def temporal_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Va
     moves = exact(build, move).reshape(anchors, 2, length).transpose(1, 2, 0)
     shift, reach = (moves.slice(0, place).reshape(1, count) for place in (0, 1))
     sides, centres = (
-        Expression(build, build.constant(numbers.astype(np.float32).reshape(1, count), hint))
+        build.constant(numbers.astype(np.float32).reshape(1, count), hint)
         for numbers, hint in zip(_anchors(scales, stride, length), ("side", "centre"), strict=True)
     )
     middle, half = shift * sides + centres, reach.exp() * sides * 0.5
@@ -61,7 +61,7 @@ def temporal_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Va
     rows, table = rows_of_images(kept, boxes.map(lambda part: picked(part, kept.index)), most)
     image, begin, _, end, _, value = rows.filled(table).split(1)
     stretches = image.apply(Concat(1), begin, end)
-    return counted_tops(build, layer, rows.count, [stretches.value, value.value][: len(layer.tops)])
+    return counted_tops(build, layer, rows.count, [stretches, value][: len(layer.tops)])
 
 
 def _anchors(scales: Sequence[float], stride: float, length: int) -> tuple[Array, Array]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.ir import Array, DType, Size, Value, computable
+from prototrt.surgery.ir import Array, DType, Size, computable
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
 
@@ -57,16 +57,14 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     column = _counted(build, width, stride, 1)
     shape = (height, width, number)
     across = [
-        Expression(
-            build, build.broadcast((column + edge).at_most(last_column).at_least(0).value, shape, "across")
-        )
+        build.broadcast((column + edge).at_most(last_column).at_least(0), shape, "across")
         for edge in (0, _SIDE - 1)
     ]
     down = [edge.at_most(last_row).at_least(0) for edge in (top, top + side)]
     count = height * width * number
     parts = [part.reshape(count, 1) for part in (across[0], down[0], across[1], down[1])]
     scores = exact(build, score).slice(1, number, number).transpose(0, 2, 3, 1).reshape(count, 1)
-    return [concatenated(parts, 1).value, scores.value][: len(layer.tops)]
+    return [concatenated(parts, 1), scores][: len(layer.tops)]
 
 
 def _edges_of_anchors() -> tuple[Array, Array]:
@@ -75,11 +73,11 @@ def _edges_of_anchors() -> tuple[Array, Array]:
     return np.trunc(middle - halves), np.trunc(middle + halves)
 
 
-def _of_anchors(build: LayerBuilder, numbers: Array) -> Expression:
-    return Expression(build, build.constant(numbers.astype(np.float32)[None, None], "anchors"))
+def _of_anchors(build: LayerBuilder, numbers: Array) -> Value:
+    return build.constant(numbers.astype(np.float32)[None, None], "anchors")
 
 
-def _counted(build: LayerBuilder, places: Size, stride: float, axis: int) -> Expression:
+def _counted(build: LayerBuilder, places: Size, stride: float, axis: int) -> Value:
     """Where the places of an axis begin, in pixels, along an axis of three."""
     counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
-    return Expression(build, build.aligned(counted, 3, axis)) * stride
+    return build.aligned(counted, 3, axis) * stride

@@ -11,11 +11,11 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array, DType, OpenSize, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
-from prototrt.surgery.layers.detection.lists import gathered, top
+from prototrt.surgery.layers.detection.lists import top
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_centres
 from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
 from prototrt.surgery.layers.detection.suppression import suppressed
@@ -32,9 +32,9 @@ class _YoloCandidates:
     """One column each: centre, sides, label and score of boxes, and whether they are candidates at all."""
 
     boxes: Boxes
-    label: Expression
-    score: Expression
-    is_candidate: Expression
+    label: Value
+    score: Value
+    is_candidate: Value
 
 
 @layer_rule("YoloDetectionOutput")
@@ -155,17 +155,17 @@ def _of_all_classes(
     count = images * boxes * classes * height * width
     numbers = build.counted_numbers(classes, "label", dtype=DType.FLOAT32)
     label = build.broadcast(build.aligned(numbers, 5, 2), (images, boxes, classes, height, width), "label")
-    every = Expression(build, build.constant(np.ones((1, 1, classes, 1, 1), np.float32), "every_class"))
+    every = build.constant(np.ones((1, 1, classes, 1, 1), np.float32), "every_class")
     score = score.reshape(count, 1)
     return _YoloCandidates(
         _located(maps, anchors, net).map(lambda part: (part * every).reshape(count, 1)),
-        Expression(build, label).reshape(count, 1),
+        label.reshape(count, 1),
         score,
         score > layer.param.confidence_threshold,
     )
 
 
-def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -> Expression:
+def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -> Value:
     """A map as (N, B, 5 + C, H, W)."""
     param = layer.param
     if not param.num_classes:
@@ -184,7 +184,7 @@ def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -
     return exact(build, x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
 
 
-def _located(maps: Expression, anchors: Array, whole: tuple[Size, Size]) -> Boxes:
+def _located(maps: Value, anchors: Array, whole: tuple[Size, Size]) -> Boxes:
     """Centre and sides (N, B, 1, H, W) of the boxes, relative to the image.
 
     ``anchors`` (B, 2) are widths and heights; ``whole`` is what the image measures in their unit.
@@ -194,7 +194,7 @@ def _located(maps: Expression, anchors: Array, whole: tuple[Size, Size]) -> Boxe
     height, width = (computable(dim) for dim in maps.shape[3:])
     x, y, across, down = (maps.slice(2, place) for place in range(4))
     wide, high = (
-        Expression(build, build.constant(anchors[:, side].reshape(1, -1, 1, 1, 1), hint))
+        build.constant(anchors[:, side].reshape(1, -1, 1, 1, 1), hint)
         for side, hint in enumerate(("anchor_widths", "anchor_heights"))
     )
     return Boxes(
@@ -205,9 +205,9 @@ def _located(maps: Expression, anchors: Array, whole: tuple[Size, Size]) -> Boxe
     )
 
 
-def _places(build: Builder, size: Size, hint: str, axis: int) -> Expression:
+def _places(build: Builder, size: Size, hint: str, axis: int) -> Value:
     """0, 1, 2, ... along one of the five axes of a map."""
-    return Expression(build, build.aligned(build.counted_numbers(size, hint, dtype=DType.FLOAT32), 5, axis))
+    return build.aligned(build.counted_numbers(size, hint, dtype=DType.FLOAT32), 5, axis)
 
 
 def _detected(
@@ -239,8 +239,8 @@ def _detected(
     x, y, width, height = boxes.parts
     corners = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
     zero = build.constant(np.zeros(1, np.float32), "image")
-    image = Expression(build, build.broadcast(zero, (count,), "image"))
+    image = build.broadcast(zero, (count,), "image")
     places = fixed(kept.index.shape[1], "the number of boxes")
-    table = gathered(beside([image, label + 1, score, *corners]), kept.index.reshape(places))
+    table = beside([image, label + 1, score, *corners]).gathered(kept.index.reshape(places))
     rows = chosen_rows(kept.is_kept.reshape(places), MOST_DETECTIONS)
     return detections(build, layer, rows, table, images)

@@ -9,9 +9,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import counted
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Value, fixed
+from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     Expected,
     RecurrentBottoms,
@@ -52,11 +52,11 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     drops = build.options.cont == "drop"
     bottoms = read_bottoms(build, layer, x, cont, others, Expected(0, False, states), drops_cont=drops)
     attends, direction = _read(build, layer, hidden, fixed(x.shape[2], "the size of a place"), steps)
-    weights = (Expression(build, x) * attends).named("attended").sum(2).named("scores").apply(Softmax(3))
+    weights = (x * attends).named("attended").sum(2).named("scores").apply(Softmax(3))
     weights = weights.named("attention")
     context = (x * weights).named("weighted").sum(3).named("context").reshape(*x.shape[:3])
-    h, last = _run(build, bottoms, direction, context.value)
-    places = weights.reshape(*x.shape[:2], x.shape[3], 1).value
+    h, last = _run(build, bottoms, direction, context)
+    places = weights.reshape(*x.shape[:2], x.shape[3], 1)
     return [h, places, *last]
 
 

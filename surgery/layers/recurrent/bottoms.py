@@ -10,10 +10,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.shape_advice import dims, resizing
-from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, Value, computable, element_count, range_of
+from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, computable, element_count, range_of
 from prototrt.surgery.ops import Concat
 from prototrt.surgery.recurrent.cells import clipped
 from prototrt.surgery.recurrent.running import StackInputs
@@ -67,7 +67,7 @@ class RecurrentBottoms:
         inputs = element_count(self.x.shape[2:], "an axis of x")
         flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
         return StackInputs(
-            clipped(Expression(build, flat), input_clip).named("x_clip").value,
+            clipped(flat, input_clip).named("x_clip"),
             None if build.options.cont == "drop" else self.cont,
             self.lengths,
             tuple(self._static_rows(build, place) for place in range(len(self.statics))),
@@ -225,8 +225,8 @@ def indicator(build: LayerBuilder, steps: Size, streams: Size) -> Value:
         later = build.constant(np.broadcast_to(np.float32(1), (steps - 1, streams)), "continuing")
         first = build.constant(np.broadcast_to(np.float32(0), (1, streams)), "beginning")
         return build.add(Concat(0), first, later) if steps > 1 else first
-    number = Expression(build, build.aligned(build.counted_numbers(steps, "steps"), 2, 0))
-    return build.broadcast((number > 0).cast(DType.FLOAT32).value, (steps, streams), "cont")
+    number = build.aligned(build.counted_numbers(steps, "steps"), 2, 0)
+    return build.broadcast((number > 0).cast(DType.FLOAT32), (steps, streams), "cont")
 
 
 def fitted_indicator(build: LayerBuilder, cont: Value | None, shape: Shape) -> Value | None:

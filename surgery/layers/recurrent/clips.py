@@ -9,8 +9,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Array, Shape, Value
+from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.layers.recurrent.bottoms import expect_shape
 from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, geometry_of, read_convolution
 from prototrt.surgery.recurrent.cells import Cell, LSTMCell

@@ -6,9 +6,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, layer_rule
-from prototrt.surgery.ir import Array, Dim, Value, element_count, fixed
+from prototrt.surgery.ir import Array, Dim, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, read_blobs
@@ -150,8 +150,8 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     matrix = build.constant(stacked(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
     form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)
-    c_new, h_new = lstm_unit(Expression(build, gates), Expression(build, c), form)
-    return [h_new.value, c_new.value]
+    c_new, h_new = lstm_unit(gates, c, form)
+    return [h_new, c_new]
 
 
 _GATES = ("input", "input_gate", "forget_gate", "output_gate")
@@ -178,10 +178,9 @@ def gru_unit(
     streams, hidden = h.shape[1], fixed(h.shape[2], "the number of hidden units")
     because = f"{bottom(layer, 0)} has the shape {h.shape}, (1, N, H)"
     expect_shape(layer, gates, (1, streams, 3 * hidden), because, 1)
-    state, sums = Expression(build, h), Expression(build, gates)
     if cont is not None:
         expect_shape(layer, cont, (1, streams), because, 2)
-        state = (state * build.reshape(cont, (1, streams, 1), hint="cont")).named("delta_product")
-    z = units(sums, 1, hidden).named("update").sigmoid().named("gate_z")
-    n = units(sums, 2, hidden).named("new").tanh().named("gate_n")
-    return [updated(state, z, n).value]
+        h = (h * build.reshape(cont, (1, streams, 1), hint="cont")).named("delta_product")
+    z = units(gates, 1, hidden).named("update").sigmoid().named("gate_z")
+    n = units(gates, 2, hidden).named("new").tanh().named("gate_n")
+    return [updated(h, z, n)]

@@ -11,8 +11,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import message_class
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set
-from prototrt.surgery.ir import Array, Shape, Value
+from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.layers.convolution import Geometry
 from prototrt.surgery.recurrent.maps import MapProduct
 

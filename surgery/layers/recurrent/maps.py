@@ -11,8 +11,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Shape, Value, computable, fixed
+from prototrt.surgery.ir import Shape, computable, fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     Expected,
     RecurrentBottoms,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError, WeightsError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Value, element_count
+from prototrt.surgery.ir import element_count
 from prototrt.surgery.layers.recurrent.bottoms import fitted_indicator
 from prototrt.surgery.layers.recurrent.options import check_options, hidden_sizes
 from prototrt.surgery.layers.recurrent.states import LayerStates
@@ -76,4 +76,4 @@ def _direction(build: LayerBuilder, one: DirectionWeights) -> Direction:
 
 def _continued(build: LayerBuilder, cont: Value, state: Value) -> Value:
     first = build.add(Slice(1, 0, 1), build.add(Slice(0, 0, 1), cont, hint="first"), hint="first")
-    return (Expression(build, state) * build.reshape(first, (1, 1, 1), hint="cont")).named("initial").value
+    return (state * build.reshape(first, (1, 1, 1), hint="cont")).named("initial")

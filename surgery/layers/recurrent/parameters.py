@@ -8,8 +8,9 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.weights import Purpose
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set
-from prototrt.surgery.ir import Dim, Value
+from prototrt.surgery.ir import Dim
 
 STATICS = ("static", "topic")
 """What the static inputs are called, in the names of their weights."""

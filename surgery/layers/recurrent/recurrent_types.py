@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Value
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.options import (
     OF_ANY_STACK,

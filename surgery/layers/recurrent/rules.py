@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_fields_of
-from prototrt.surgery.ir import Value, element_count
+from prototrt.surgery.ir import element_count
 from prototrt.surgery.layers.recurrent.bottoms import (
     Expected,
     RecurrentBottoms,

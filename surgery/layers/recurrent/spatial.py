@@ -11,9 +11,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
-from prototrt.surgery.ir import Op, Shape, Value, fixed
+from prototrt.surgery.ir import Op, Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import bottom
 from prototrt.surgery.ops import Identity, LeakyReLU, Pad, Sigmoid, TanH
 from prototrt.surgery.recurrent.spatial import MapLines
@@ -51,7 +51,7 @@ def irnn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     for (kind, reverse), row in zip(_DIRECTIONS, stored.array.reshape(4, 1, 1, channels), strict=True):
         weights = build.constant(row, "weights")
 
-        def step(h: Expression, line: Sequence[Expression], weights: Value = weights) -> Expression:
+        def step(h: Value, line: Sequence[Value], weights: Value = weights) -> Value:
             return ((h * weights).named("kept") + line[0]).named("sum").apply(LeakyReLU()).named("h")
 
         tops.append(lines[kind].swept(step, [lines[kind].of(x)], reverse=reverse))
@@ -74,7 +74,7 @@ def spatial_recurrent(build: LayerBuilder, layer: Layer, x: Value, gate: Value |
     bias = _bias(build, layer, size).reshape(1, 1, size) if param.bias_term else None
     activation, lines = _activation(param), _lines(build, param)
 
-    def step(h: Expression, line: Sequence[Expression]) -> Expression:
+    def step(h: Value, line: Sequence[Value]) -> Value:
         total = h.product(weights).named("recurrent_product")
         total = total if bias is None else (total + bias).named("recurrent_sum")
         total = total if gate is None else (total * line[1]).named("gated")
@@ -112,7 +112,7 @@ def gate_recurrent(build: LayerBuilder, layer: Layer, x: Value, gate: Value) -> 
     against = (bias - drawn).named("against") if param.use_bias else (-drawn).named("against")
     own = (drawn.scaled(scale) + (gates * against).named("gated")).named("own")
 
-    def step(h: Expression, line: Sequence[Expression]) -> Expression:
+    def step(h: Value, line: Sequence[Value]) -> Value:
         before = h.product(of_h).named("recurrent_product") if param.use_wh else h
         return (line[0] + (before * line[1]).named("kept")).named("sum").apply(activation).named("h")
 
@@ -141,7 +141,7 @@ def three_way_propagation(
     total = _without_edge((before + same + behind).named("gates_sum"), 0, last=reverse)
     own = ((1 - total) * lines.of(x)).named("own")
 
-    def step(h: Expression, line: Sequence[Expression]) -> Expression:
+    def step(h: Value, line: Sequence[Value]) -> Value:
         own, *gates = line
         less, more = h.apply(Pad((0, 1, 0), (0, -1, 0))).named("less"), h.apply(Pad((0, -1, 0), (0, 1, 0)))
         for gate, neighbor in zip(gates, (less, h, more.named("more")), strict=True):
@@ -151,7 +151,7 @@ def three_way_propagation(
     return [lines.swept(step, [own, before, same, behind], reverse=reverse)]
 
 
-def _without_edge(lines: Expression, axis: int, *, last: bool) -> Expression:
+def _without_edge(lines: Value, axis: int, *, last: bool) -> Value:
     """0 at the first place of an axis, or at the last one."""
     one = tuple(int(other == axis) for other in range(len(lines.shape)))
     none = (0,) * len(one)
@@ -202,7 +202,6 @@ def _matrix(
     return build.constant(np.ascontiguousarray(matrix if transposed else matrix.T), what)
 
 
-def _bias(build: LayerBuilder, layer: Layer, size: int) -> Expression:
+def _bias(build: LayerBuilder, layer: Layer, size: int) -> Value:
     filler = field_if_set(layer.param, "bias_filler")
-    stored = build.parameter(layer, (1, 1, 1, size), "b", filler=filler, kind="bias")
-    return Expression(build, stored)
+    return build.parameter(layer, (1, 1, 1, size), "b", filler=filler, kind="bias")

@@ -9,8 +9,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.ir import Array, OpenSize, Shape, Value
+from prototrt.surgery.ir import Array, OpenSize, Shape
 from prototrt.surgery.ops import ADD
 from prototrt.surgery.recurrent.stacks import zero_column, zeros
 

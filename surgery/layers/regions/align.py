@@ -7,10 +7,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
-from prototrt.surgery.building.expression import Expression, as_number
+from prototrt.surgery.building.expression import Value, as_number
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
-from prototrt.surgery.ir import DType, Size, Value, computable, range_of
+from prototrt.surgery.ir import DType, Size, computable, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
@@ -37,7 +37,7 @@ def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[
     has_fork_field = any(layer.param.HasField(name) for name in ("bi_type", "is_multi_interpolate"))
     fork = "makefile" if has_fork_field else which_fork(build, layer, "cascade-rcnn")
     points = (_middles if fork == "makefile" else _corners)(build, layer, x, regions, size)
-    return [points.transpose(0, 3, 1, 2).value]
+    return [points.transpose(0, 3, 1, 2)]
 
 
 @layer_rule("ROIWarping")
@@ -55,7 +55,7 @@ def roi_warping(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     xs, in_width = _warped(build, regions.left * scale, regions.right * scale, size[1], regions.width)
     points = _read(build, x, regions, linear_taps(ys, regions.height), linear_taps(xs, regions.width))
     is_inside = _crossed(in_height, 1) & _crossed(in_width, 2)
-    return [is_inside.reshape(*is_inside.shape, 1).chosen(points, 0).transpose(0, 3, 1, 2).value]
+    return [is_inside.reshape(*is_inside.shape, 1).chosen(points, 0).transpose(0, 3, 1, 2)]
 
 
 @layer_rule("MultiROIPooling")
@@ -87,26 +87,24 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
     rows, in_height = _around(build, down, size[0], height, float(layer.param.spatial_scale))
     columns, in_width = _around(build, across, size[1], width, float(layer.param.spatial_scale))
     starts = build.counted_numbers(items, "images", step=height * width)
-    origin = Expression(build, build.aligned(starts, 4, 0))
+    origin = build.aligned(starts, 4, 0)
     windows = (items, count, size[0], 1), (items, count, 1, size[1])
     places = origin + rows.reshape(*windows[0]) * width + columns.reshape(*windows[1])
     is_inside = in_height.reshape(*windows[0], 1) & in_width.reshape(*windows[1], 1)
     cut = is_inside.chosen(pixel_rows(build, x).gathered(places), 0).transpose(1, 0, 4, 2, 3)
-    return [each.reshape(items, channels, *size).value for each in cut.split(0)]
+    return [each.reshape(items, channels, *size) for each in cut.split(0)]
 
 
 def _around(
-    build: LayerBuilder, landmark: Expression, count: int, size: Size, scale: float
-) -> tuple[Expression, Expression]:
+    build: LayerBuilder, landmark: Value, count: int, size: Size, scale: float
+) -> tuple[Value, Value]:
     """``count`` elements around each landmark (N, R, 1), cut to the map, and which of them were on it."""
     places = rounded(landmark * scale - count // 2) + counted_from(build, 0, count, 3, 2)
     is_inside = (places >= 0) & ~(places > size - 1)
     return places.at_least(0).at_most(size - 1).cast(DType.INT32), is_inside
 
 
-def _warped(
-    build: LayerBuilder, start: Expression, end: Expression, count: int, size: Size
-) -> tuple[Expression, Expression]:
+def _warped(build: LayerBuilder, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
     """``count`` places from the first corner on, cut to the map, and which of them were on it: (R, places)."""
     start = rounded(start)
     step = (rounded(end) - start).at_least(0) / count
@@ -115,7 +113,7 @@ def _warped(
     return is_inside.chosen(places.at_least(0).at_most(size - 1), 0), is_inside
 
 
-def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Expression:
+def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Value:
     """Cascade R-CNN: (R, pooled_h + 1, pooled_w + 1, C)."""
     scale = float(layer.param.spatial_scale)
     ys, in_height = _between(build, rois.top * scale, rois.bottom * scale, size[0], rois.height)
@@ -125,9 +123,7 @@ def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
     return is_inside.reshape(*is_inside.shape, 1).chosen(points, 0)
 
 
-def _between(
-    build: LayerBuilder, start: Expression, end: Expression, count: int, size: Size
-) -> tuple[Expression, Expression]:
+def _between(build: LayerBuilder, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
     """``count`` + 1 places from one end to the other, cut to the map, and which of them were on it: (R, places)."""
     start, end = start - 0.5, end - 0.5
     extent = end - start
@@ -137,7 +133,7 @@ def _between(
     return is_inside.chosen(places.at_least(0).at_most(size - 1), 0), is_inside
 
 
-def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Expression:
+def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Value:
     """makefile/frcnn: (R, pooled_h, pooled_w, C)."""
     param = layer.param
     if param.bi_type not in (0, _BICUBIC):
@@ -156,8 +152,8 @@ def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
 
 
 def _in_the_middle(
-    build: LayerBuilder, start: Expression, end: Expression, count: int, size: Size, scale: float
-) -> Expression:
+    build: LayerBuilder, start: Value, end: Value, count: int, size: Size, scale: float
+) -> Value:
     """The middles of ``count`` bins, cut to the map: (R, bins)."""
     start = start.at_least(0)
     # The last pixel is the image's last, although ends are scaled.
@@ -167,21 +163,21 @@ def _in_the_middle(
     return places.at_least(0).at_most(size - 1)
 
 
-def _pixels(build: LayerBuilder, size: Size, scale: float) -> Expression | float:
+def _pixels(build: LayerBuilder, size: Size, scale: float) -> Value | float:
     """The number of an image's last pixel, for the size of a map."""
     if isinstance(size, int):
         return float(np.floor(np.float32(size) / np.float32(scale) + np.float32(0.5))) - 1
-    return (Expression(build, build.scalar(size, 2)) / scale + 0.5).floor() - 1
+    return (build.scalar(size, 2) / scale + 0.5).floor() - 1
 
 
-def _fading_taps(place: Expression, size: Size) -> list[Tap]:
+def _fading_taps(place: Value, size: Size) -> list[Tap]:
     """Both neighbours. At the last element there is no second one, and both weights are 0, as in the fork."""
     low = place.floor()
     high = (low + 1).at_most(size - 1)
     return [Tap(low.cast(DType.INT32), high - place), Tap(high.cast(DType.INT32), place - low)]
 
 
-def _cubic_taps(place: Expression, size: Size) -> list[Tap]:
+def _cubic_taps(place: Value, size: Size) -> list[Tap]:
     """Four neighbours; past the ends, the last element is repeated."""
     low = place.floor()
     near = place - low
@@ -190,15 +186,15 @@ def _cubic_taps(place: Expression, size: Size) -> list[Tap]:
     return [Tap(index.cast(DType.INT32), weight) for index, weight in zip(neighbours, weights, strict=True)]
 
 
-def _near(x: Expression) -> Expression:
+def _near(x: Value) -> Value:
     return x * x * (x - 2) + 1
 
 
-def _far(x: Expression) -> Expression:
+def _far(x: Value) -> Value:
     return ((5 - x) * x - 8) * x + 4
 
 
-def _read(build: LayerBuilder, x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Expression:
+def _read(build: LayerBuilder, x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Value:
     """The map where the taps of rows (R, P) and columns (R, Q) cross: (R, P, Q, C)."""
     count = rois.image.shape[0]
     origin = rois.origins(rois.height * rois.width).reshape(count, 1, 1)
@@ -209,7 +205,7 @@ def _read(build: LayerBuilder, x: Value, rois: Rois, ys: list[Tap], xs: list[Tap
     return sampled(pixel_rows(build, x), origin, rows, columns, rois.width)
 
 
-def _crossed(x: Expression, axis: int) -> Expression:
+def _crossed(x: Value, axis: int) -> Value:
     """(R, P) as (R, P, 1), or as (R, 1, P)."""
     count, places = x.shape
     return x.reshape(count, places, 1) if axis == 1 else x.reshape(count, 1, places)

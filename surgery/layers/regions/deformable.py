@@ -6,10 +6,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import DType, Size, Value, computable
+from prototrt.surgery.ir import DType, Size, computable
 from prototrt.surgery.layers.bottoms import exact, misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, rounded
 from prototrt.surgery.layers.regions.sensitive import LEAST_SIDE, read_sensitive
@@ -66,7 +66,7 @@ def deformable_psroi_pooling(
         (seen * is_inside.reshape(*is_inside.shape, 1)).sum(3, 4).reshape(count, parts, bins, dim // parts)
     )
     number = is_inside.sum(3, 4).at_least(1).reshape(*is_inside.shape[:3], 1)
-    return [(total / number).transpose(0, 1, 3, 2).reshape(count, dim, group, group).value]
+    return [(total / number).transpose(0, 1, 3, 2).reshape(count, dim, group, group)]
 
 
 def _refuse_fields(layer: Layer, group: int) -> None:
@@ -85,7 +85,7 @@ def _refuse_fields(layer: Layer, group: int) -> None:
     refuse_large("sample_per_part", param.sample_per_part, _MOST_SAMPLES)
 
 
-def _moves(build: LayerBuilder, layer: Layer, trans: tuple[Value, ...], group: int) -> Expression:
+def _moves(build: LayerBuilder, layer: Layer, trans: tuple[Value, ...], group: int) -> Value:
     """How far each bin is moved, in shares of the region's sides: (R, K, 2, bins)."""
     size, dim = int(layer.param.part_size), int(layer.param.output_dim)
     if not trans or size < 1:
@@ -104,49 +104,47 @@ def _moves(build: LayerBuilder, layer: Layer, trans: tuple[Value, ...], group: i
         row * size // group * size + column * size // group for row in range(group) for column in range(group)
     ]
     table = exact(build, trans[0]).reshape(shape[0], parts, 2, size * size).transpose(3, 0, 1, 2)
-    index = Expression(build, build.constant(np.array(of_bin, np.int32), "parts of bins"))
+    index = build.constant(np.array(of_bin, np.int32), "parts of bins")
     return table.gathered(index).transpose(1, 2, 3, 0) * float(layer.param.trans_std)
 
 
 def _points(
     build: LayerBuilder,
-    start: Expression,
-    end: Expression,
-    moves: Expression | None,
+    start: Value,
+    end: Value,
+    moves: Value | None,
     counts: tuple[int, int],
     scale: float,
     axis: int,
-) -> Expression:
+) -> Value:
     """Where the points are along y (axis 0) or x: (R, K, bins, samples, 1), or (R, K, bins, 1, samples)."""
     group, samples = counts
     first = rounded(start) * scale - 0.5
     side = ((rounded(end) + 1) * scale - 0.5 - first).at_least(LEAST_SIDE)
     first, side = (each.reshape(each.shape[0], 1, 1, 1, 1) for each in (first, side))
     of_bin = [bin_ // group if axis == 0 else bin_ % group for bin_ in range(group * group)]
-    bins = Expression(build, build.constant(np.array(of_bin, np.float32).reshape(1, 1, -1, 1, 1), "bins"))
+    bins = build.constant(np.array(of_bin, np.float32).reshape(1, 1, -1, 1, 1), "bins")
     begin = bins * (side / group) + first
     if moves is not None:
         begin = begin + moves.reshape(*moves.shape[:2], group * group, 1, 1) * side
     return begin + counted_from(build, 0, samples, 5, 3 + axis) * (side / group / samples)
 
 
-def _inside(place: Expression, size: Size) -> Expression:
-    return (place >= -0.5) & (Expression(place.build, place.build.scalar(size, 5)) - 0.5 >= place)
+def _inside(place: Value, size: Size) -> Value:
+    return (place >= -0.5) & (place.build.scalar(size, 5) - 0.5 >= place)
 
 
-def _table(build: LayerBuilder, x: Value, regions: Rois, parts: int, group: int) -> Expression:
+def _table(build: LayerBuilder, x: Value, regions: Rois, parts: int, group: int) -> Value:
     """A row for each element of each bin's channels: (N K bins H W, output_dim / K)."""
     each = int(x.shape[1]) // (parts * group * group)
-    split = Expression(build, x).reshape(
-        regions.images, parts, each, group * group, regions.height * regions.width
-    )
+    split = x.reshape(regions.images, parts, each, group * group, regions.height * regions.width)
     rows = regions.images * parts * group * group * regions.height * regions.width
     return split.transpose(0, 1, 3, 4, 2).reshape(rows, each)
 
 
-def _origins(build: LayerBuilder, regions: Rois, parts: int, group: int, count: Size) -> Expression:
+def _origins(build: LayerBuilder, regions: Rois, parts: int, group: int, count: Size) -> Value:
     """Where the rows of each bin begin: (R, K, bins, 1, 1)."""
     plane, bins = regions.height * regions.width, group * group
     of_image = regions.origins(plane * parts * bins).reshape(count, 1, 1, 1, 1)
     of_bin = build.counted_numbers(parts * bins, "bins", step=plane)
-    return of_image + Expression(build, of_bin).reshape(1, parts, bins, 1, 1)
+    return of_image + of_bin.reshape(1, parts, bins, 1, 1)

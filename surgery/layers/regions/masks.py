@@ -8,10 +8,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.ir import Array, DType, Value, fixed
+from prototrt.surgery.ir import Array, DType, fixed
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.detection.lists import numbers, top
 from prototrt.surgery.layers.resampling import refuse_length, resampled
@@ -30,7 +30,7 @@ def mask_pooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value) -> li
     if mask.shape != expected:
         because = "each region has one mask, as large as its map"
         raise misfit(layer, 1, mask, str(expected), because, "resize the mask with MaskResize")
-    return [(Expression(build, x) * mask).value]
+    return [x * mask]
 
 
 @layer_rule("MaskResize")
@@ -93,8 +93,8 @@ def box_of_map(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             places = build.constant(np.arange(step, count + step, dtype=np.float32)[None], "places")
             ends.append((is_end * places).largest(1).reshape(items, 1))
     left, right, top_, bottom = ends
-    box = concatenated([left, top_, right, bottom], 1).value
-    return [box, largest.reshape(items).value][: len(layer.tops)]
+    box = concatenated([left, top_, right, bottom], 1)
+    return [box, largest.reshape(items)][: len(layer.tops)]
 
 
 @python_rule("pylayer.mask_layer.MaskLayer")
@@ -144,7 +144,7 @@ def regions_of_next_stage(
     ends = [
         end.at_most(limit).at_least(0) for end, limit in zip(_moved(corners, moves), limits * 2, strict=True)
     ]
-    return [concatenated([ends[0] * 0, *ends], 1).value]
+    return [concatenated([ends[0] * 0, *ends], 1)]
 
 
 @python_rule("cut_roi_layer.bbox_transform_inv_layer.BBoxTransformInvLayer")
@@ -160,10 +160,10 @@ def moved_box(build: LayerBuilder, layer: Layer, box: Value, move: Value) -> lis
             because = "there are four moves for each box"
             raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", because, _FIX)
     corners, moves = (exact(build, bottom).split(1) for bottom in (box, move))
-    return [concatenated(_moved(corners, moves), 1).value]
+    return [concatenated(_moved(corners, moves), 1)]
 
 
-def _moved(corners: list[Expression], moves: list[Expression]) -> list[Expression]:
+def _moved(corners: list[Value], moves: list[Value]) -> list[Value]:
     """x1, y1, x2 and y2 of a box whose middle moves by shares of its sides, which then stretch."""
     middles, halves = [], []
     for axis in range(2):

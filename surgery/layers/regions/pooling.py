@@ -9,9 +9,9 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression, concatenated
+from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import AtMost, DType, Size, Value, computable, fixed, range_of
+from prototrt.surgery.ir import AtMost, DType, Size, computable, fixed, range_of
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.ops import MaxPool
@@ -44,7 +44,7 @@ def pooled_regions(build: Builder, x: Value, regions: Rois, size: tuple[int, int
     columns = _bins(build, regions.left * scale, regions.right * scale, size[1], regions.width)
     largest = _largest(_Maxima.of(build, x), regions, rows, columns)
     is_empty = rows.along(rows.is_empty, 1, 4) | columns.along(columns.is_empty, 2, 4)
-    return is_empty.chosen(0, largest).transpose(0, 3, 1, 2).value
+    return is_empty.chosen(0, largest).transpose(0, 3, 1, 2)
 
 
 _SIDE_OF_STEP = 7
@@ -75,14 +75,14 @@ def _pooled_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Valu
     scale = float(param.temporal_scale)
     tall = _bins(build, begin * scale, end * scale, bins, length)
     wide = _bins(build, nothing, nothing, 1, 1)
-    largest = _largest(_Maxima.of(build, line.value), regions, tall, wide)
+    largest = _largest(_Maxima.of(build, line), regions, tall, wide)
     tops = tall.along(tall.is_empty, 1, 4).chosen(0, largest).reshape(count, bins, channels, rows, columns)
-    return tops.transpose(0, 2, 1, 3, 4).value
+    return tops.transpose(0, 2, 1, 3, 4)
 
 
-def _bins_of_steps(build: LayerBuilder, x: Value, rows: int, columns: int) -> Expression:
+def _bins_of_steps(build: LayerBuilder, x: Value, rows: int, columns: int) -> Value:
     """The largest elements of the constant bins of x (N, C, L, H, W): (N, C, L, rows, columns). An empty one is 0."""
-    y = Expression(build, x)
+    y = x
     for axis, count in ((3, rows), (4, columns)):
         size = fixed(x.shape[axis], f"axis {axis}")
         side = np.float32(_SIDE_OF_STEP) / np.float32(count)
@@ -103,18 +103,18 @@ class _Bins:
     All are int32. An empty bin has arbitrary windows on the map.
     """
 
-    level: Expression
-    first: Expression
-    second: Expression
-    is_empty: Expression
+    level: Value
+    first: Value
+    second: Value
+    is_empty: Value
 
-    def along(self, x: Expression, axis: int, rank: int) -> Expression:
+    def along(self, x: Value, axis: int, rank: int) -> Value:
         """One of these, its bins along an axis of several."""
         count, bins = x.shape
         return x.reshape(count, *(bins if place == axis else 1 for place in range(1, rank)))
 
 
-def _bins(build: Builder, start: Expression, end: Expression, count: int, size: Size) -> _Bins:
+def _bins(build: Builder, start: Value, end: Value, count: int, size: Size) -> _Bins:
     start = rounded(start)
     side = (rounded(end) - start + 1).at_least(1) / count
     bins = counted_from(build, 0, count, 2, 1)
@@ -140,22 +140,22 @@ class _Maxima:
     kinds of windows are as many as elements: some reach over the end, and no bin reads these.
     """
 
-    rows: Expression
+    rows: Value
     an_image: Size
-    starts: Expression
-    widths: Expression
+    starts: Value
+    widths: Value
     levels: int
 
     @classmethod
     def of(cls, build: Builder, x: Value) -> _Maxima:
         images, channels = computable(x.shape[0]), fixed(x.shape[1], "axis 1 (channels)")
-        parts: list[Expression] = []
+        parts: list[Value] = []
         starts: list[Size] = [0]
         widths: list[Size] = []
         for tall in _doubled(build, x, 2):
             for wide in _doubled(build, tall, 3):
                 height, width = (computable(dim) for dim in wide.shape[2:])
-                parts.append(Expression(build, wide).reshape(images, channels, height * width))
+                parts.append(wide.reshape(images, channels, height * width))
                 starts.append(starts[-1] + height * width)
                 widths.append(width)
         rows = concatenated(parts, 2).transpose(0, 2, 1).reshape(images * starts[-1], channels)
@@ -176,7 +176,7 @@ def _doubled(build: Builder, x: Value, axis: int) -> list[Value]:
     return tables
 
 
-def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Expression:
+def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Value:
     """The largest element of each bin, of four windows that cover it: (R, pooled_h, pooled_w, C)."""
     kind = rows.along(rows.level, 1, 3) * maxima.levels + columns.along(columns.level, 2, 3)
     count = rois.image.shape[0]
@@ -188,7 +188,7 @@ def _largest(maxima: _Maxima, rois: Rois, rows: _Bins, columns: _Bins) -> Expres
     return corners[0].at_least(corners[1]).at_least(corners[2].at_least(corners[3]))
 
 
-def _tables(build: Builder, starts: list[Size], widths: list[Size]) -> tuple[Expression, Expression]:
+def _tables(build: Builder, starts: list[Size], widths: list[Size]) -> tuple[Value, Value]:
     """Both as tables, int32. Where sizes vary, each kind of windows has as many of them."""
     fixed_starts, fixed_widths = (
         [size for size in sizes if isinstance(size, int)] for sizes in (starts, widths)
@@ -198,10 +198,10 @@ def _tables(build: Builder, starts: list[Size], widths: list[Size]) -> tuple[Exp
     step = starts[1] if len(starts) > 1 else 0
     width = build.counted_numbers(1, "table", first=widths[0])
     return (
-        Expression(build, build.counted_numbers(len(starts), "table", step=step)),
-        Expression(build, build.broadcast(width, (len(widths),))),
+        build.counted_numbers(len(starts), "table", step=step),
+        build.broadcast(width, (len(widths),)),
     )
 
 
-def _constant(build: Builder, numbers: list[int]) -> Expression:
-    return Expression(build, build.constant(np.array(numbers, np.int32), "table"))
+def _constant(build: Builder, numbers: list[int]) -> Value:
+    return build.constant(np.array(numbers, np.int32), "table")

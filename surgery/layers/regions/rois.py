@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import expect_axes
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import AtMost, DType, Size, Value, computable
+from prototrt.surgery.ir import AtMost, DType, Size, computable
 from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
 from prototrt.surgery.ops import Gather
 
@@ -25,16 +25,16 @@ class Rois:
     Corners count in pixels of the net's input, x from the left and y from the top.
     """
 
-    image: Expression
-    left: Expression
-    top: Expression
-    right: Expression
-    bottom: Expression
+    image: Value
+    left: Value
+    top: Value
+    right: Value
+    bottom: Value
     images: Size
     height: Size
     width: Size
 
-    def origins(self, step: Size) -> Expression:
+    def origins(self, step: Size) -> Value:
         """Where the image of each roi begins in a table with ``step`` rows per image: int32.
 
         The evaluators refuse a number without an image; TensorRT then reads the first image.
@@ -42,7 +42,7 @@ class Rois:
         build = self.image.build
         starts = build.counted_numbers(self.images, "images", step=step)
         pick = Gather("a roi's image", "images of the batch")
-        return Expression(build, build.add(pick, starts, self.image.value))
+        return build.add(pick, starts, self.image)
 
     def padded(self, ratio: float) -> Rois:
         """Both ends of each side moved outwards by ``ratio`` times the side, in pixels."""
@@ -73,7 +73,7 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_im
         for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
     ]
     if one_per_image and rois.shape[:1] == x.shape[:1] and numbers_of(rois.shape, 1) == 4:
-        image = Expression(build, build.aligned(build.counted_numbers(sizes[0], "images"), 2, 0))
+        image = build.aligned(build.counted_numbers(sizes[0], "images"), 2, 0)
         left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 4).split(1)
         return Rois(image, left, top, right, bottom, *sizes)
     if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
@@ -100,7 +100,7 @@ def pooled_size(layer: Layer) -> tuple[int, int]:
     return size
 
 
-def rounded(x: Expression) -> Expression:
+def rounded(x: Value) -> Value:
     """To whole numbers, halves away from zero, as C's ``round``."""
     size = x.at_least(0 - x)
     whole = size.floor()
@@ -108,7 +108,7 @@ def rounded(x: Expression) -> Expression:
     return (x < 0).chosen(0 - up, up)
 
 
-def counted_from(build: Builder, start: int, count: Size, rank: int, axis: int) -> Expression:
+def counted_from(build: Builder, start: int, count: Size, rank: int, axis: int) -> Value:
     """``count`` whole numbers from ``start`` on, as floats along one of ``rank`` axes."""
     numbers = build.counted_numbers(count, "bins", first=start, dtype=DType.FLOAT32)
-    return Expression(build, build.aligned(numbers, rank, axis))
+    return build.aligned(numbers, rank, axis)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.expression import Expression
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import DType, Size, Value, computable, fixed
+from prototrt.surgery.ir import DType, Size, computable, fixed
 from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, read_rois, rounded
 from prototrt.surgery.ops import MatMul
@@ -35,7 +35,7 @@ def psroi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> l
         _mean_weights(build, start * scale, (end + 1) * scale, group, size)
         for (start, end), size in zip(ends, sizes, strict=True)
     )
-    return [_weighted(build, x, regions, down, across, group).value]
+    return [_weighted(build, x, regions, down, across, group)]
 
 
 @layer_rule("PSROIAlign")
@@ -61,7 +61,7 @@ def psroi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     across = _point_weights(
         build, regions.left * scale, (regions.right + 1) * scale, group, regions.width, count
     )
-    return [_weighted(build, x, regions, down, across, group).value]
+    return [_weighted(build, x, regions, down, across, group)]
 
 
 def read_sensitive(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> tuple[Rois, int, float]:
@@ -81,18 +81,14 @@ def read_sensitive(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> 
     return regions, group, float(param.spatial_scale)
 
 
-def _edges(
-    build: LayerBuilder, start: Expression, end: Expression, group: int
-) -> tuple[Expression, Expression, Expression]:
+def _edges(build: LayerBuilder, start: Value, end: Value, group: int) -> tuple[Value, Value, Value]:
     """Where the bins begin and end, uncut, (R, group) each; and their side (R, 1)."""
     side = (end - start).at_least(LEAST_SIDE) / group
     bins = counted_from(build, 0, group, 2, 1)
     return bins * side + start, (bins + 1) * side + start, side
 
 
-def _mean_weights(
-    build: LayerBuilder, start: Expression, end: Expression, group: int, size: Size
-) -> Expression:
+def _mean_weights(build: LayerBuilder, start: Value, end: Value, group: int, size: Size) -> Value:
     """What each element of an axis counts in the mean of each bin: (R, group, size)."""
     low, high, _ = _edges(build, start, end, group)
     low, high = low.floor().at_least(0).at_most(size), high.ceil().at_least(0).at_most(size)
@@ -102,14 +98,14 @@ def _mean_weights(
 
 
 def _point_weights(
-    build: LayerBuilder, start: Expression, end: Expression, group: int, size: Size, count: int
-) -> Expression:
+    build: LayerBuilder, start: Value, end: Value, group: int, size: Size, count: int
+) -> Value:
     """What each element of an axis counts in the ``count`` points of each bin: (R, group, size)."""
     low, high, side = _edges(build, start, end, group)
     step = side / (count + 1)
     low, high = (edge.at_least(0).at_most(size - 1) for edge in (low, high))
     elements = counted_from(build, 0, size, 3, 2)
-    total: Expression | None = None
+    total: Value | None = None
     for place in range(1, count + 1):
         point = low + step * place
         distance = _in_front(point) - elements
@@ -120,20 +116,18 @@ def _point_weights(
     return total
 
 
-def _in_front(x: Expression) -> Expression:
+def _in_front(x: Value) -> Value:
     """(R, group) as (R, group, 1)."""
     return x.reshape(*x.shape, 1)
 
 
-def _weighted(
-    build: LayerBuilder, x: Value, rois: Rois, down: Expression, across: Expression, group: int
-) -> Expression:
+def _weighted(build: LayerBuilder, x: Value, rois: Rois, down: Value, across: Value, group: int) -> Value:
     """Sums over the map with weights (R, group, H) and (R, group, W): (R, channels / group^2, group, group).
 
     Columns first, as products with the map; of the few sums that are left, rows.
     """
     count, dim = rois.image.shape[0], fixed(x.shape[1], "axis 1 (channels)") // group**2
-    maps = Expression(build, x).reshape(rois.images, dim, group, group, rois.height, rois.width)
+    maps = x.reshape(rois.images, dim, group, group, rois.height, rois.width)
     inner = dim * group * rois.height
     maps = maps.transpose(0, 3, 5, 1, 2, 4).reshape(rois.images, group, rois.width, inner)
     columns = across.transpose(1, 0, 2).reshape(1, group, count, rois.width)

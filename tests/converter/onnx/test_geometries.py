@@ -80,7 +80,7 @@ def graph_of(case: Case, constant: int, before: str, behind: str) -> Graph:
     fixed = (
         {*op.constants, constant} if {*op.constants, constant} < {*range(len(arrays))} else {*op.constants}
     )
-    values = [
+    values: list[Value] = [
         build.constant(array)
         if place in fixed
         else build.input(f"x{place}", array.shape, DType(array.dtype.name))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import ADD, MULTIPLY, Identity, Scan, ScanInputs, ScanOutputs
 from prototrt.surgery.recurrent.cells import Step, scan
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import Array, Graph, element_count, walk
 from prototrt.surgery.layers.detection.blocks import block_size
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
@@ -45,9 +44,7 @@ def patch_limits(patch: pytest.MonkeyPatch, way: str) -> None:
 def graph_of(rule: Suppression, before: int, most: int, lists: int = LISTS, boxes: int = BOXES) -> Graph:
     """Scores and boxes of several lists; the indices of what is kept, -1 where a place is free."""
     build = Builder({"index"})
-    scores, *parts = (
-        Expression(build, build.input(name, (lists, boxes))) for name in ("scores", "x1", "y1", "x2", "y2")
-    )
+    scores, *parts = (build.input(name, (lists, boxes)) for name in ("scores", "x1", "y1", "x2", "y2"))
     kept = suppressed(scores, scores > LEAST_SCORE, Boxes(*parts), rule, before=before, most=most)
     places = kept.is_kept.chosen(kept.index, -1)
     return build.graph("", [build.named(places.value, "index", "index", 0)])
