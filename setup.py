@@ -9,7 +9,7 @@ from typing import Any
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-GRAPHVIZ = Path(__file__).parent / "converter" / "page" / "graphviz_js.py"
+GRAPHVIZ = Path(__file__).parent / "converter" / "showing" / "page" / "graphviz_js.py"
 
 
 class BuildPy(build_py):

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.memory import bytes_from_text
+from prototrt.caffe_proto.common.options import Options
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
-
-if TYPE_CHECKING:
-    from prototrt.converter.options import BuildOptions
 
 Release: TypeAlias = tuple[int, int]
 """A release of TensorRT: 8.6 is ``(8, 6)``."""
@@ -197,7 +195,7 @@ BUILDER_OPTIONS = (
 )
 
 
-def chosen_options(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]]:
+def chosen_options(building: Options) -> Iterator[tuple[BuilderOption, Any]]:
     """The builder's options that differ from their defaults, with their values."""
     defaults = {each.name: each.default for each in fields(building)}
     for option in BUILDER_OPTIONS:
@@ -206,7 +204,7 @@ def chosen_options(building: BuildOptions) -> Iterator[tuple[BuilderOption, Any]
             yield option, value
 
 
-def trtexec_words(building: BuildOptions, release: Release) -> list[str]:
+def trtexec_words(building: Options, release: Release) -> list[str]:
     """The builder's options as a release of trtexec spells them."""
     words: list[str] = []
     for option, value in chosen_options(building):
@@ -217,7 +215,7 @@ def trtexec_words(building: BuildOptions, release: Release) -> list[str]:
     return words
 
 
-def refuse_for(place: Option, building: BuildOptions) -> None:
+def refuse_for(place: Option, building: Options) -> None:
     """Raise ``OptionsError`` for what this backend, or this target, does not take."""
     for option, _ in chosen_options(building):
         refusal = option.refused.get(str(place.value))
@@ -229,7 +227,7 @@ def refuse_for(place: Option, building: BuildOptions) -> None:
             )
 
 
-def refuse_without_gpu(backend: str, building: BuildOptions, has_gpu: Callable[[], bool]) -> None:
+def refuse_without_gpu(backend: str, building: Options, has_gpu: Callable[[], bool]) -> None:
     """Raise ``OptionsError`` for what this backend takes only on a machine with a GPU, which few options ask for."""
     for option, _ in chosen_options(building):
         if backend in option.needs_gpu and not has_gpu():
@@ -269,11 +267,13 @@ def pool_bytes(sizes: Mapping[str, str | int], pool: str) -> int:
     return count
 
 
-def refuse_contradictions(building: BuildOptions) -> None:
+def refuse_contradictions(
+    pools: Mapping[str, str | int], use_dla_core: int | None, allow_gpu_fallback: bool
+) -> None:
     """Raise ``OptionsError`` for options of the builder that make no sense together."""
-    for pool in building.mem_pool_size or {}:
-        pool_bytes(building.mem_pool_size or {}, pool)
-    if building.allow_gpu_fallback and building.use_dla_core is None:
+    for pool in pools:
+        pool_bytes(pools, pool)
+    if allow_gpu_fallback and use_dla_core is None:
         raise OptionsError(
             Worded(
                 "{} is for layers that a DLA cannot run, but no DLA is asked for",

@@ -13,13 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import prototrt
+from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import chosen_options, refuse_for
-from prototrt.converter.companions.manifest import content_of, digest_of
-from prototrt.converter.machines.targets import TARGETS, Target
+from prototrt.converter.checking.machines.targets import TARGETS, Target
+from prototrt.converter.files.companions.manifest import content_of, digest_of
+from prototrt.converter.files.writing.files import refuse_overwriting, why_misnamed, why_unwritable
+from prototrt.converter.files.writing.publication import is_device
+from prototrt.converter.files.writing.side_files import (
+    product_files,
+    refuse_foreign,
+    without_leftovers,
+)
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
     BuildOptions,
@@ -30,19 +37,13 @@ from prototrt.converter.options import (
     Progress,
     Way,
 )
-from prototrt.converter.writing.files import refuse_overwriting, why_misnamed, why_unwritable
-from prototrt.converter.writing.publication import is_device
-from prototrt.converter.writing.side_files import (
-    product_files,
-    refuse_foreign,
-    without_leftovers,
-)
 from prototrt.surgery.options import Precision, RewriteOptions
 from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.pipeline import rewrite
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
-    from prototrt.converter.verification.verification import Verification
+    from prototrt.converter.checking.verification.verification import Verification
     from prototrt.surgery.ir import Graph
 
 CHECKED_CALLS = 2
@@ -57,7 +58,7 @@ def load_with_weights(file: str, options: LoadOptions, rewriting: RewriteOptions
     """
     from prototrt.caffe_proto.weights_choice import no_weights
 
-    model = prototrt.load(file, options=options)
+    model = load(file, options=options)
     has_source = options.random_weights is not None or model.weights.file is not None
     if not has_source and not _needs_no_weights(model, rewriting):
         raise no_weights(file)
@@ -67,7 +68,7 @@ def load_with_weights(file: str, options: LoadOptions, rewriting: RewriteOptions
 def _needs_no_weights(model: Model, rewriting: RewriteOptions) -> bool:
     """Whether the net becomes a graph without weights, as only the rules of its layers know."""
     with silent(), suppress(ConversionError):
-        prototrt.rewrite(model, options=rewriting)
+        rewrite(model, options=rewriting)
         return True
     return False
 
@@ -79,7 +80,7 @@ def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
     """
     precision = options.precision if options.is_quantized else "fp32"
     exact = replace(options, precision=precision, layout="caffe")
-    return None if exact == options else prototrt.rewrite(model, options=exact)
+    return None if exact == options else rewrite(model, options=exact)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +191,7 @@ class Product:
     def refuse(self, graph: Graph) -> None:
         """Raise for a graph that cannot be written, as far as that shows without a build and a file."""
         if self.model_suffix == ".onnx":
-            from prototrt.converter.onnx.export import checked_onnx
+            from prototrt.converter.backends.onnx.export import checked_onnx
 
             self._next_steps(graph)
             checked_onnx(graph, self._exporting)
@@ -198,18 +199,18 @@ class Product:
     def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         header = self.converting.emit_header
         if self.model_suffix == ".py":
-            from prototrt.converter.torch.export import export_torch
+            from prototrt.converter.backends.torch.export import export_torch
 
             notes = self._checked(graph, "torch", truth) if self.converting.verify else {}
             return export_torch(graph, self.file, notes=notes, header=header)
         if self.model_suffix == ".onnx":
-            from prototrt.converter.onnx.export import write_onnx
+            from prototrt.converter.backends.onnx.export import write_onnx
 
             notes = self._next_steps(graph)
             if self.converting.verify:
                 notes |= self._checked_in_program(graph, truth)
             return write_onnx(graph, self.file, self._exporting, notes, header)
-        from prototrt.converter.tensorrt.builder import build_file
+        from prototrt.converter.backends.tensorrt.builder import build_file
 
         notes = self._checked(graph, "network", truth) if self.converting.verify else {}
         backend = self.building.backend
@@ -228,8 +229,8 @@ class Product:
         """The manifest's record of how another machine makes an engine of the model. Raises if it cannot."""
         if self.target is None or not self.target.uses_trtexec:
             return {}
-        from prototrt.converter.companions.trtexec import trtexec_command
-        from prototrt.converter.readers.tensorrt_limits import refuse_beyond_tensorrt
+        from prototrt.converter.files.readers.tensorrt_limits import refuse_beyond_tensorrt
+        from prototrt.converter.trtexec import trtexec_command
 
         refuse_beyond_tensorrt(graph)
         self.target.refuse_sizes(graph)
@@ -239,7 +240,7 @@ class Product:
 
     def _checked_in_program(self, graph: Graph, truth: Graph | None) -> dict[str, Any]:
         """``_checked`` in the program of the target, with a warning where that is not installed."""
-        from prototrt.converter.onnx.programs import why_not_here
+        from prototrt.converter.backends.onnx.programs import why_not_here
 
         program = next(
             (reader for reader in self._exporting.readers if reader in ("opencv", "openvino")), None
@@ -257,7 +258,7 @@ class Product:
 
     def _cost_of_bfloat16(self, graph: Graph, truth: Graph | None) -> str:
         """How far OpenVINO is off with the settings that it has by itself, where these are not float32."""
-        from prototrt.converter.onnx.programs import computes_in_bfloat16
+        from prototrt.converter.backends.onnx.programs import computes_in_bfloat16
 
         if not computes_in_bfloat16():
             return ""
@@ -275,8 +276,8 @@ class Product:
         return {"verification": verification.as_dict()}
 
     def _verified(self, graph: Graph, way: Way, truth: Graph | None) -> Verification:
-        from prototrt.converter.verification.seeded import seeded_feeds
-        from prototrt.converter.verification.verify import verify
+        from prototrt.converter.checking.verification.seeded import seeded_feeds
+        from prototrt.converter.checking.verification.verify import verify
 
         feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
         return verify(graph, feeds, CompareOptions(ways=[way], exporting=self._exporting), truth=truth)
@@ -336,7 +337,7 @@ def convert_files(
     rewriting = product.rewriting(options.part(RewriteOptions))
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
-    graph = listener(prototrt.rewrite(model, options=rewriting))
+    graph = listener(rewrite(model, options=rewriting))
     truth = truth_of(model, rewriting) if product.converting.verify else None
     manifest = product.write(graph, options.progress, truth)
     return Converted(model, graph, product, manifest, time.perf_counter() - began)

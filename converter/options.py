@@ -28,8 +28,8 @@ from prototrt.converter.builder_options import (
     ProfilingVerbosity,
     refuse_contradictions,
 )
-from prototrt.converter.machine_names import MACHINES
-from prototrt.converter.readers.names import ReaderName
+from prototrt.converter.files.machine_names import MACHINES
+from prototrt.converter.files.readers.names import ReaderName
 from prototrt.surgery.options import RewriteOptions
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options
@@ -167,7 +167,7 @@ class BuildOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_contradictions(self)
+        refuse_contradictions(self.mem_pool_size or {}, self.use_dla_core, self.allow_gpu_fallback)
 
 
 @dataclass(frozen=True, kw_only=True)

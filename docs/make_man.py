@@ -10,7 +10,7 @@ from click_man.core import write_man_pages
 
 import prototrt
 from prototrt.cli import main
-from prototrt.converter.commandline.frame import EXIT_CODES
+from prototrt.converter.front.commandline.frame import EXIT_CODES
 
 
 def write(folder: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import prototrt
-from prototrt.converter.page import graphviz_js
+from prototrt.converter.showing.page import graphviz_js
 
 ROOT = Path(__file__).parents[1]
 

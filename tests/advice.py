@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from prototrt.caffe_proto.common.errors import ConversionError, Problems
 from prototrt.caffe_proto.common.wording import Command, Option, Shortened, Worded, python_words, worded
 from prototrt.cli import main
-from prototrt.converter.commandline import failures, frame, logs, printing, report
-from prototrt.converter.commandline.wording import command_line_words, in_command_line_words
+from prototrt.converter.front.commandline import failures, frame, logs, printing, report
+from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
 from prototrt.surgery.ir import Graph
 from prototrt.tests.fresh_python import ROOT
 

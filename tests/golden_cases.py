@@ -14,8 +14,8 @@ import numpy as np
 
 import prototrt
 from prototrt import Form, Precision, TileForm, Way
-from prototrt.converter.verification.comparison import difference_of
-from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import difference_of
+from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"

@@ -15,7 +15,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.converter.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.surgery.ir import Array, Graph
 
 WAYS = ["reference", pytest.param("network", marks=pytest.mark.trt), "onnx"]

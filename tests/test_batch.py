@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt import Form
 from prototrt.cli import main
-from prototrt.converter.batch.cache import Cache
-from prototrt.converter.batch.entry import Outcome, Status
-from prototrt.converter.batch.spec import read_models
-from prototrt.converter.batch.versions import versions
-from prototrt.tests.converter.batch.support import NET
+from prototrt.converter.front.batch.cache import Cache
+from prototrt.converter.front.batch.entry import Outcome, Status
+from prototrt.converter.front.batch.spec import read_models
+from prototrt.converter.front.batch.versions import versions
+from prototrt.tests.converter.front.batch.support import NET
 from prototrt.tests.npz import write_npz
 
 ROOT = Path(__file__).parents[1]

@@ -26,16 +26,16 @@ from rich.console import Console
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.net.deploy_text import deploy_text
-from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.batch.reports import BatchResult, json_report, junit_report, markdown_report
-from prototrt.converter.commandline.logs import Line
-from prototrt.converter.commandline.printing import show, show_lines
-from prototrt.converter.commandline.progress import BuildProgress
-from prototrt.converter.commandline.tables import Table
-from prototrt.converter.page.writing import GRAPHVIZ, page
-from prototrt.converter.survey.page import survey_page
-from prototrt.converter.survey.survey import Survey, SurveyedNet, Verdict
-from prototrt.converter.writing.files import json_text
+from prototrt.converter.files.writing.files import json_text
+from prototrt.converter.front.batch.entry import Entry, Outcome, Status
+from prototrt.converter.front.batch.reports import BatchResult, json_report, junit_report, markdown_report
+from prototrt.converter.front.commandline.logs import Line
+from prototrt.converter.front.commandline.printing import show, show_lines
+from prototrt.converter.front.commandline.progress import BuildProgress
+from prototrt.converter.front.commandline.tables import Table
+from prototrt.converter.showing.page.writing import GRAPHVIZ, page
+from prototrt.converter.showing.survey.page import survey_page
+from prototrt.converter.showing.survey.survey import Survey, SurveyedNet, Verdict
 from prototrt.surgery.views.drawing import USER, Drawing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.odd_names import TEXTS, hidden_in
@@ -105,7 +105,7 @@ def test_names_of_phases(text: str) -> None:
 def test_whatever_is_printed_passes_the_border() -> None:
     """Only these two know stdout and stderr."""
     border = {"printing.py", "tables.py"}
-    files = [ROOT / "cli.py", *(ROOT / "converter" / "commandline").rglob("*.py")]
+    files = [ROOT / "cli.py", *(ROOT / "converter" / "front" / "commandline").rglob("*.py")]
     printing = {
         file.name
         for file in files

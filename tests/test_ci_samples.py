@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.tests.converter.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET
 from prototrt.tests.fresh_python import ROOT
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")

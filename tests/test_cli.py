@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import prototrt
-from prototrt.converter.commandline.commands.converting import convert
+from prototrt.converter.front import steps
+from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.surgery import pipeline
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.runner import PassList
@@ -209,7 +210,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def load(*arguments: Any, **options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(prototrt, "load", load, raising=False)
+    monkeypatch.setattr(steps, "load", load)
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

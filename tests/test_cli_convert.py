@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import convert_main
-from prototrt.converter.commandline.commands.converting import convert
-from prototrt.converter.verification.tolerances import Tolerance
-from prototrt.converter.writing.ownership import DATA_MARK
+from prototrt.converter.checking.verification.tolerances import Tolerance
+from prototrt.converter.files.writing.ownership import DATA_MARK
+from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run
 from prototrt.tests.fresh_python import ROOT, run_python
 
@@ -84,7 +84,7 @@ def test_convert_writes_nothing_that_fails_its_verification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tight = {"fp32": Tolerance(0, 1e-12, "nothing is ever that exact")}
-    monkeypatch.setattr("prototrt.converter.verification.tolerances.TOLERANCES", tight)
+    monkeypatch.setattr("prototrt.converter.checking.verification.tolerances.TOLERANCES", tight)
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--verify")
     assert result.exit_code == 5
     assert 'layer "conv1" (Convolution), blob "conv1@conv1": onnx and reference diverge here' in result.stderr
@@ -133,7 +133,7 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from prototrt.cli import main
-from prototrt.converter.commandline.progress import BuildProgress
+from prototrt.converter.front.commandline.progress import BuildProgress
 step = BuildProgress.step
 def interrupting_step(self, name, number):
     os.kill(os.getpid(), signal.SIGINT)

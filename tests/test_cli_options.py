@@ -12,8 +12,8 @@ import click
 import pytest
 
 from prototrt.cli import main
-from prototrt.converter.commandline.commands.converting import convert
-from prototrt.converter.commandline.options.sections import SECTIONS
+from prototrt.converter.front.commandline.commands.converting import convert
+from prototrt.converter.front.commandline.options.sections import SECTIONS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
 STATES = """
@@ -133,7 +133,7 @@ def test_the_usual_size_is_written_into_the_manifest() -> None:
 def test_verbose_tells_what_tensorrt_says() -> None:
     Path("net.prototxt").write_text(SCALED)
     convert = ["convert", "net.prototxt", "--random-weights", "1", "--backend", "rtx", "-o", "net.plan"]
-    said = "prototrt.converter.tensorrt.network: TensorRT: "
+    said = "prototrt.converter.backends.tensorrt.network: TensorRT: "
     assert said not in done(*convert).stderr
     assert said in done(*convert, "--verbose").stderr
 

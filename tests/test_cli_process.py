@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter.commandline.frame import Guarded
+from prototrt.converter.front.commandline.frame import Guarded
 from prototrt.tests.command_line import run
 from prototrt.tests.fresh_python import ROOT
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.cli import main
 from prototrt.converter.options import WAY_NAMES
-from prototrt.converter.sessions.session import ENGINE, WAYS
+from prototrt.converter.running.sessions.session import ENGINE, WAYS
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run, strips
 

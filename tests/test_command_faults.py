@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.cli import main
-from prototrt.converter.batch import runner, versions
-from prototrt.converter.batch.entry import Entry, Outcome
-from prototrt.converter.batch.work import work
-from prototrt.converter.onnx import file as onnx_file
-from prototrt.converter.writing.publication import tidy
-from prototrt.tests.converter.batch.support import NET
+from prototrt.converter.backends.onnx import file as onnx_file
+from prototrt.converter.files.writing.publication import tidy
+from prototrt.converter.front.batch import runner, versions
+from prototrt.converter.front.batch.entry import Entry, Outcome
+from prototrt.converter.front.batch.work import work
+from prototrt.tests.converter.front.batch.support import NET
 from prototrt.tests.faults import KILLED, Fault, faults
 
 TRAINED = """

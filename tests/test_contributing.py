@@ -23,18 +23,18 @@ import prototrt.surgery.layers
 from prototrt import Way
 from prototrt.caffe_proto import Layer, schema
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.converter.onnx import lowering as onnx_lowering
-from prototrt.converter.onnx.model import OnnxModel
-from prototrt.converter.tensorrt import lowering as tensorrt_lowering
-from prototrt.converter.tensorrt.activation import activation
-from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.backends.onnx import lowering as onnx_lowering
+from prototrt.converter.backends.onnx.model import OnnxModel
+from prototrt.converter.backends.tensorrt import lowering as tensorrt_lowering
+from prototrt.converter.backends.tensorrt.activation import activation
+from prototrt.converter.backends.tensorrt.network import Network, Tensor
 from prototrt.surgery import ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops.elementwise import Pointwise
-from prototrt.tests.converter.onnx.test_primitives import graph_of
+from prototrt.tests.converter.backends.onnx.test_primitives import graph_of
 from prototrt.tests.golden_cases import Case, check
 from prototrt.tests.small_nets import WAYS, float32
 from prototrt.tests.tools import make_golden

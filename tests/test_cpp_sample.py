@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prototrt.converter.companions.cpp_header import header_text
-from prototrt.converter.driver import find_driver
+from prototrt.converter.backends.driver import find_driver
+from prototrt.converter.files.companions.cpp_header import header_text
 from prototrt.surgery.ir import Array
 from prototrt.tests.command_line import done
-from prototrt.tests.converter.companions.test_cpp_header import COMPILER, manifest_with, tensor
+from prototrt.tests.converter.files.companions.test_cpp_header import COMPILER, manifest_with, tensor
 from prototrt.tests.fresh_python import ROOT
 
 SAMPLE = ROOT / "samples" / "cpp"

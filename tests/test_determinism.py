@@ -18,7 +18,7 @@ import pytest
 
 import prototrt
 from prototrt import Precision
-from prototrt.converter.companions.manifest import sha256_of_graph
+from prototrt.converter.files.companions.manifest import sha256_of_graph
 from prototrt.surgery.ir import Graph, Value
 from prototrt.tests.fresh_python import ROOT, run_python
 

@@ -20,10 +20,10 @@ from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileEr
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.weights import npz
 from prototrt.caffe_proto.weights.npz import announced_by
-from prototrt.converter.data import images
-from prototrt.converter.data.data import data_of
-from prototrt.converter.data.images import Preparation
-from prototrt.converter.signatures.signature import Signature
+from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.running.data import images
+from prototrt.converter.running.data.data import data_of
+from prototrt.converter.running.data.images import Preparation
 from prototrt.surgery.ir import DType, Value
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, run
 from prototrt.tests.test_special_files import arguments, inputs

@@ -44,29 +44,29 @@ class Fronts:
 NET = "net.prototxt --random-weights 1"
 FRONTS: dict[str, Fronts] = {
     "batch": Fronts(
-        "batch.conversion:convert_models",
+        "front.batch.conversion:convert_models",
         "models.yaml -o engines --jobs 2 --keep-going --cache kept --report-md report.md",
         lambda: prototrt.convert_batch(
             "models.yaml", "engines", jobs=2, keep_going=True, cache="kept", report_md="report.md"
         ),
     ),
     "batch --dry-run": Fronts(
-        "batch.conversion:survey_models",
+        "front.batch.conversion:survey_models",
         "models.yaml -o engines --jobs 2",
         lambda: prototrt.survey_batch("models.yaml", "engines", jobs=2),
     ),
     "bench": Fronts(
-        "machines.benchmark:bench",
+        "checking.machines.benchmark:bench",
         f"{NET} --calls 3 --profile --precision fp16",
         lambda: prototrt.bench(prototrt.rewrite(model(), precision="fp16"), 3, profile=True),
     ),
     "cache prune": Fronts(
-        "batch.prune:prune",
+        "front.batch.prune:prune",
         "kept --older-than 3 --max-size 2kB",
         lambda: prototrt.prune_cache("kept", older_than=3, max_size="2kB"),
     ),
     "calibrate": Fronts(
-        "calibration.calibration:calibrate",
+        "checking.calibration.calibration:calibrate",
         f"{NET} --inputs in.npz --method max --preprocess -o scales.json",
         lambda: prototrt.calibrate(
             model(), inputs="in.npz", method="max", rewriting=prototrt.RewriteOptions(preprocess=True)
@@ -87,13 +87,13 @@ FRONTS: dict[str, Fronts] = {
         ),
     ),
     "deploy": Fronts(
-        "steps:deploy",
+        "front.steps:deploy",
         "net.prototxt --shape x:2x2",
         lambda: prototrt.deploy(prototrt.load("net.prototxt"), shapes={"x": (2, 2)}),
     ),
-    "doctor": Fronts("machines.doctor:diagnose", "", lambda: prototrt.doctor()),
+    "doctor": Fronts("checking.machines.doctor:diagnose", "", lambda: prototrt.doctor()),
     "dot": Fronts(
-        "views.pictures:draw",
+        "showing.views.pictures:draw",
         f"{NET} -o net.html --stage lowered --for onnx --verification in.npz --precision fp16",
         lambda: prototrt.draw(
             model(),
@@ -105,13 +105,13 @@ FRONTS: dict[str, Fronts] = {
         ),
     ),
     "inspect": Fronts(
-        "steps:inspect",
+        "front.steps:inspect",
         "net.prototxt --fork pvanet",
         lambda: prototrt.inspect("net.prototxt", fork="pvanet"),
     ),
     "layers": Fronts("surgery.views.support:supported_layers", "", lambda: prototrt.layers()),
     "new-rule": Fronts(
-        "steps:new_rule",
+        "front.steps:new_rule",
         "net.prototxt fc -o new.py --shape x:2x2",
         lambda: prototrt.new_rule(
             prototrt.load("net.prototxt"),
@@ -121,15 +121,15 @@ FRONTS: dict[str, Fronts] = {
         ),
     ),
     "run": Fronts(
-        "sessions.session:Session.__init__",
+        "running.sessions.session:Session.__init__",
         f"{NET} --on network --inputs in.npz -o out.npz --precision fp16",
         lambda: prototrt.Session(prototrt.rewrite(model(), precision="fp16"), on="network", cut=True),
     ),
     "survey": Fronts(
-        "survey.survey:survey", "net.prototxt nets", lambda: prototrt.survey("net.prototxt", "nets")
+        "showing.survey.survey:survey", "net.prototxt nets", lambda: prototrt.survey("net.prototxt", "nets")
     ),
     "triton": Fronts(
-        "steps:triton",
+        "front.steps:triton",
         f"{NET} -o models --name small --platform python --backend rtx --precision fp16",
         lambda: prototrt.triton(
             model(),
@@ -140,12 +140,12 @@ FRONTS: dict[str, Fronts] = {
         ),
     ),
     "selftest": Fronts(
-        "selftest.selftest:selftest",
+        "checking.selftest.selftest:selftest",
         "--only goldens --only speed --budget 60",
         lambda: prototrt.selftest(("goldens", "speed"), 60),
     ),
     "deepstream": Fronts(
-        "steps:deepstream",
+        "front.steps:deepstream",
         f"{NET} -o nvinfer --name small --target jetson --mean 1,2,3 --precision fp16",
         lambda: prototrt.deepstream(
             model(),
@@ -155,7 +155,7 @@ FRONTS: dict[str, Fronts] = {
         ),
     ),
     "upgrade": Fronts(
-        "caffe.upgrading:upgrade",
+        "backends.caffe.upgrading:upgrade",
         "net.prototxt -o new.prototxt --stage rewritten --cont drop",
         lambda: prototrt.upgrade(
             prototrt.load("net.prototxt"),
@@ -165,22 +165,22 @@ FRONTS: dict[str, Fronts] = {
         ),
     ),
     "weights get": Fronts(
-        "parameters.editing:get_parameters",
+        "front.parameters.editing:get_parameters",
         "net.prototxt weights.npz y/* -o some.npz --names pytorch",
         lambda: prototrt.get_weights(stored(), ("y/*",), "some.npz", naming="pytorch"),
     ),
     "weights list": Fronts(
-        "parameters.editing:list_parameters",
+        "front.parameters.editing:list_parameters",
         "net.prototxt weights.npz",
         lambda: prototrt.list_weights(stored()),
     ),
     "weights set": Fronts(
-        "parameters.editing:set_parameters",
+        "front.parameters.editing:set_parameters",
         "net.prototxt weights.npz in.npz -o new.caffemodel --layer y",
         lambda: prototrt.set_weights(stored(), "in.npz", "new.caffemodel", layer="y"),
     ),
     "verify": Fronts(
-        "steps:verify",
+        "front.steps:verify",
         f"{NET} --on onnx --calls 2 --seed 3 --atol 0.5 --precision int8 --quantize-all --auto-keep 0.9",
         lambda: prototrt.verify(
             model(), ways=("onnx",), calls=2, seed=3, atol=0.5, auto_keep=0.9, rewriting=INT8

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.caffe2.schema import message_class
-from prototrt.converter.tensorrt.activation import leaky_relu
-from prototrt.converter.tensorrt.lowering import lowers
-from prototrt.converter.tensorrt.network import Network, Tensor
+from prototrt.converter.backends.tensorrt.activation import leaky_relu
+from prototrt.converter.backends.tensorrt.lowering import lowers
+from prototrt.converter.backends.tensorrt.network import Network, Tensor
 from prototrt.surgery.ops import LeakyReLU
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.fuzz.nets import joined, mutated_caffe, mutated_caffe2, parted

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt import Form, Way
 from prototrt.cli import main
-from prototrt.converter.selftest.nets import Size, lstm_graph
-from prototrt.converter.verification.comparison import difference_of
-from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.selftest.nets import Size, lstm_graph
+from prototrt.converter.checking.verification.comparison import difference_of
+from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, DType, Graph, walk
 from prototrt.surgery.ops import Cast
 from prototrt.surgery.passes.precision import precision_of

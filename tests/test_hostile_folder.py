@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter import processes
-from prototrt.tests.converter.batch.support import NET
+from prototrt.converter.running import processes
+from prototrt.tests.converter.front.batch.support import NET
 
 ROOT = Path(__file__).parents[1]
 HOSTILE = {

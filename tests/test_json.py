@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from prototrt.cli import main
-from prototrt.converter.commandline.commands.converting import convert
+from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS
-from prototrt.tests.converter.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET
 from prototrt.tests.fresh_python import ROOT, run_python
 
 SCHEMAS = {
@@ -257,7 +257,7 @@ def test_the_separate_command_does_the_same(folder: Path) -> None:
 
 def test_crashes_are_json_too(folder: Path) -> None:
     program = (
-        "import os, sys; from prototrt.converter.commandline.crashes import survive\n"
+        "import os, sys; from prototrt.converter.front.commandline.crashes import survive\n"
         "sys.argv = ['convert', '--json']\n"
         "survive(os.abort)"
     )

@@ -12,8 +12,8 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.common.wording import FUNCTIONS, Command, Worded, python_words, worded
 from prototrt.cli import main
-from prototrt.converter.batch.wording import list_words
-from prototrt.converter.commandline.wording import command_line_words
+from prototrt.converter.front.batch.wording import list_words
+from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.tests.public_cases import ROOT
 
 ROOMS = ("caffe_proto", "surgery", "plugins", "converter")

@@ -15,7 +15,7 @@ import pytest
 import prototrt
 from prototrt import Form
 from prototrt.caffe_proto.common.notebook_html import table
-from prototrt.converter.views import notebook
+from prototrt.converter.showing.views import notebook
 from prototrt.surgery.ir import walk
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS
 

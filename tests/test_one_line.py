@@ -16,8 +16,8 @@ from hypothesis import given
 
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.cli import main
-from prototrt.converter.page.writing import GRAPHVIZ
-from prototrt.converter.writing.files import json_text
+from prototrt.converter.files.writing.files import json_text
+from prototrt.converter.showing.page.writing import GRAPHVIZ
 from prototrt.tests.odd_names import TEXTS, hidden_in
 
 Names = Mapping[str, str]

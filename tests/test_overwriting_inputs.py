@@ -9,7 +9,7 @@ import pytest
 
 import prototrt
 from prototrt.tests.command_line import done, run
-from prototrt.tests.converter.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET
 
 IMAGES = """layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 4 } } }
 layer { name: "fc" type: "InnerProduct" bottom: "x" top: "fc" inner_product_param { num_output: 4 } }

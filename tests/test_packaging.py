@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 
 import prototrt
-from prototrt.converter.page.graphviz_js import OPT_OUT
+from prototrt.converter.showing.page.graphviz_js import OPT_OUT
 from prototrt.tests.fresh_python import ROOT, run_python
 
 PARTS = ("caffe_proto", "converter", "plugins", "surgery")
@@ -118,7 +118,9 @@ def test_wheel_has_modules_and_data(wheels: list[Path]) -> None:
     wanted |= {"prototrt/__init__.py", "prototrt/__main__.py", "prototrt/cli.py", "prototrt/py.typed"}
     wanted |= {f"prototrt/caffe_proto/{name}" for name in ("caffe.proto", "caffe.binpb")}
     page = [
-        path for path in (ROOT / "converter" / "page").rglob("*") if path.suffix in (".css", ".j2", ".js")
+        path
+        for path in (ROOT / "converter" / "showing" / "page").rglob("*")
+        if path.suffix in (".css", ".j2", ".js")
     ]
     wanted |= {f"prototrt/{path.relative_to(ROOT)}" for path in page}
     wanted |= {f"prototrt/plugins/tile/{name}" for name in ("tile.cu", "tile_thread.h", "tile.ptx")}
@@ -207,7 +209,7 @@ def test_lock_files_have_hashes_and_name_no_index(name: str) -> None:
 @pytest.mark.slow
 def test_the_bill_of_materials_names_what_the_wheel_consists_of(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx_py", reason="writes CycloneDX")
-    graphviz = ROOT / "converter" / "page" / "vendor" / "graphviz.js"
+    graphviz = ROOT / "converter" / "showing" / "page" / "vendor" / "graphviz.js"
     if not graphviz.exists():
         pytest.skip("needs Graphviz for browsers: make vendor")
     wheel = tmp_path / f"prototrt-{prototrt.__version__}-py3-none-any.whl"

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import (
     NetError,
     Problems,
 )
-from prototrt.converter.companions.manifest import sha256_of_graph
+from prototrt.converter.files.companions.manifest import sha256_of_graph
 from prototrt.surgery.ir import DType, Graph, Value
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.command_line import DEPLOY, WEIGHTS

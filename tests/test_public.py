@@ -16,9 +16,9 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.common import errors
 from prototrt.cli import main
-from prototrt.converter.batch.entry import Outcome
-from prototrt.converter.glance.facts import FileFacts
+from prototrt.converter.front.batch.entry import Outcome
 from prototrt.converter.options import Started
+from prototrt.converter.showing.glance.facts import FileFacts
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, strips
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.public_cases import PAGE, PYTHON_LAYER, ROOT, ROWS, SMALL

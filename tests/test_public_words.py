@@ -13,9 +13,9 @@ import prototrt
 from prototrt.caffe_proto.common.options import Options
 from prototrt.caffe_proto.forks import MEANINGS
 from prototrt.converter.builder_options import COMPATIBILITY
-from prototrt.converter.machines.targets import TARGETS
-from prototrt.converter.sessions.session import WAYS
-from prototrt.converter.views.stages import READERS
+from prototrt.converter.checking.machines.targets import TARGETS
+from prototrt.converter.running.sessions.session import WAYS
+from prototrt.converter.showing.views.stages import READERS
 from prototrt.tests.command_line import DEPLOY
 from prototrt.tests.public_cases import WORDS
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import main
-from prototrt.converter.commandline.frame import EXIT_CODES
+from prototrt.converter.front.commandline.frame import EXIT_CODES
 from prototrt.surgery.views.support import page_list, supported_layers
 from prototrt.tests.command_line import done, without_measures
 from prototrt.tests.fresh_python import ROOT

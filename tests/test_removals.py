@@ -31,22 +31,22 @@ TEMPORARY = {"TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"}
 OTHERS_HAVE = frozenset(("copy", "move", "remove", "replace"))
 """Calls that count where they are those of ``os`` and ``shutil``."""
 ALLOWED = {
-    "converter/batch/cache_folder.py": {"rename", "rmdir", "unlink", "touch"},
-    "converter/batch/kept.py": {"write_bytes"},  # in the folder of a new conversion
-    "converter/companions/pinning.py": {"open for writing"},
-    "converter/deepstream/folder.py": {"write_bytes"},  # in the stage of a new folder
-    "converter/page/graphviz_js.py": {"replace", "open for writing"},
-    "converter/parameters/files.py": {"open for writing"},  # in an archive
-    "converter/parameters/state_dict.py": {"open for writing"},  # in an archive
-    "converter/selftest/goldens.py": {"write_bytes"},  # in the folder of the selftest
-    "converter/selftest/nets.py": {"write_text"},
-    "converter/signatures/feeds.py": {"open for writing"},  # in an archive
-    "converter/triton/repository.py": {
+    "converter/front/batch/cache_folder.py": {"rename", "rmdir", "unlink", "touch"},
+    "converter/front/batch/kept.py": {"write_bytes"},  # in the folder of a new conversion
+    "converter/files/companions/pinning.py": {"open for writing"},
+    "converter/serving/deepstream/folder.py": {"write_bytes"},  # in the stage of a new folder
+    "converter/showing/page/graphviz_js.py": {"replace", "open for writing"},
+    "converter/front/parameters/files.py": {"open for writing"},  # in an archive
+    "converter/front/parameters/state_dict.py": {"open for writing"},  # in an archive
+    "converter/checking/selftest/goldens.py": {"write_bytes"},  # in the folder of the selftest
+    "converter/checking/selftest/nets.py": {"write_text"},
+    "converter/files/signatures/feeds.py": {"open for writing"},  # in an archive
+    "converter/serving/triton/repository.py": {
         "copyfile",
         "write_bytes",
         "write_text",
     },  # in the stage of a new folder
-    "converter/writing/publication.py": {
+    "converter/files/writing/publication.py": {
         *(
             "copy2",
             "link",
@@ -60,7 +60,7 @@ ALLOWED = {
             "unlink",
         )
     },
-    "converter/writing/side_files.py": {"unlink"},
+    "converter/files/writing/side_files.py": {"unlink"},
     "docs/make_man.py": {"write_text"},
     "docs/make_release.py": {"open for writing", "write_text"},
     "docs/make_sbom.py": {"write_text"},

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import main
-from prototrt.converter.commandline.frame import EXIT_CODES
+from prototrt.converter.front.commandline.frame import EXIT_CODES
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 from prototrt.tests.fresh_python import ROOT, run_python
 

@@ -11,7 +11,7 @@ import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
-from prototrt.tests.converter.runtime.support import session_of
+from prototrt.tests.converter.running.runtime.support import session_of
 from prototrt.tests.golden_cases import case_called
 from prototrt.tests.npz import write_npz
 from prototrt.tests.open_nets import OPEN_NETS
@@ -213,7 +213,7 @@ def test_triton_names_the_batch(
 ) -> None:
     """The batch of requests is N, and other names stay."""
     from prototrt.converter.options import TritonOptions
-    from prototrt.converter.triton.served import serve
+    from prototrt.converter.serving.triton.served import serve
     from prototrt.surgery.options import RewriteOptions
 
     rewriting = RewriteOptions(shapes={"data": (1, *shape[1:]) if shape[0] == "1" else shape}, sizes=sizes)

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from prototrt.cli import main
-from prototrt.converter.commandline.options.parameter_types import InputFile, StateSource
+from prototrt.converter.front.commandline.options.parameter_types import InputFile, StateSource
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, run
 
 NPZ = str(Path(WEIGHTS).with_name("strips_in.npz"))

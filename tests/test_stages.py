@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter.views.stages import READERS, ShownStage
+from prototrt.converter.showing.views.stages import READERS, ShownStage
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, lowered
 from prototrt.surgery.views.dot import dot_from_graph

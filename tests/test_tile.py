@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt import Way
 from prototrt.cli import main
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.builder import network_of
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.ops import Tile
 from prototrt.tests.command_line import DEPLOY, WEIGHTS

@@ -14,9 +14,9 @@ from google.protobuf.message import Message
 
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
-from prototrt.converter.writing.ownership import caffemodel_mark, is_ours
+from prototrt.converter.files.writing.ownership import caffemodel_mark, is_ours
 from prototrt.tests.command_line import run
-from prototrt.tests.converter.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET
 
 UNKNOWN = NET.replace("InnerProduct", "Unheard")
 LIST = "models:\n- {{prototxt: net.prototxt, weights: net.bin, format: {}}}\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto.loading import load
-from prototrt.converter.survey.survey import surveyed
+from prototrt.converter.showing.survey.survey import surveyed
 from prototrt.surgery.expansion.expand import Expansion, attempt
 from prototrt.surgery.options import RewriteOptions
 

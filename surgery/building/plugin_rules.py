@@ -28,7 +28,7 @@ from prototrt.surgery.ops.plugin import FieldNumber, FieldValue
 _SEE = "docs/plugins.md shows it"
 _STATE_THEM = f"state them in the rule, plugin_rule(..., shape=...): {_SEE}"
 _MOST_OF_INT = 2**31
-_ASKING = "prototrt.converter.tensorrt.plugin"
+_ASKING = "prototrt.converter.backends.tensorrt.plugin"
 """Where TensorRT asks a plugin. Imported by this name when it is needed: other imports only go down."""
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 import prototrt
-from prototrt.converter.selftest.nets import Size, lstm_graph
+from prototrt.converter.checking.selftest.nets import Size, lstm_graph
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.bench.measuring import report
-from prototrt.tests.converter.runtime.fake_gpu import DeviceResident, FakeDevice
-from prototrt.tests.converter.runtime.fake_tensorrt import fake_engine
+from prototrt.tests.converter.running.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.running.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.digit_strips import digits
 
 CALLS, WARM_UP, STEPS = 2000, 200, 32

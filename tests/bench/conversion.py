@@ -12,11 +12,11 @@ from prototrt.tests.bench.measuring import Stopwatch, peak_rss, report
 PARTS = {
     "load": ("prototrt.caffe_proto", "load"),
     "rewrite": ("prototrt.surgery.pipeline", "rewrite"),
-    "TensorRT's import": ("prototrt.converter.tensorrt.builder", "find_backend"),
-    "lower": ("prototrt.converter.tensorrt.builder", "network_of"),
-    "builder": ("prototrt.converter.tensorrt.builder._PlanBuild", "stream"),
-    "facts": ("prototrt.converter.tensorrt.builder._PlanBuild", "facts"),
-    "write": ("prototrt.converter.writing.files.HashedStream", "_wait"),
+    "TensorRT's import": ("prototrt.converter.backends.tensorrt.builder", "find_backend"),
+    "lower": ("prototrt.converter.backends.tensorrt.builder", "network_of"),
+    "builder": ("prototrt.converter.backends.tensorrt.builder._PlanBuild", "stream"),
+    "facts": ("prototrt.converter.backends.tensorrt.builder._PlanBuild", "facts"),
+    "write": ("prototrt.converter.files.writing.files.HashedStream", "_wait"),
 }
 
 

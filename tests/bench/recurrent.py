@@ -31,8 +31,8 @@ def main(way: str, variant: str, steps: str) -> None:
 def ours(variant: str, steps: int) -> tuple[Any, Any, object]:
     """A builder, the network that prototrt makes, and what holds its weights."""
     import prototrt
-    from prototrt.converter.tensorrt.api import find_backend
-    from prototrt.converter.tensorrt.builder import network_of
+    from prototrt.converter.backends.tensorrt.api import find_backend
+    from prototrt.converter.backends.tensorrt.builder import network_of
 
     with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
         file.write(net(variant, steps))

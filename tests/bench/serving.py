@@ -15,7 +15,7 @@ import numpy as np
 from tritonclient import grpc
 
 from prototrt.tests.command_line import STREAM, WEIGHTS, done
-from prototrt.tests.converter.triton.server import Server, running_server
+from prototrt.tests.converter.serving.triton.server import Server, running_server
 from prototrt.tests.digit_strips import WINDOWS, steps
 
 MODEL = "digits_stream"

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.lowering import lower
-from prototrt.converter.tensorrt.network import Network
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.lowering import lower
+from prototrt.converter.backends.tensorrt.network import Network
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.pipeline import lowered
 

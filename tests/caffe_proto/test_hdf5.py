@@ -13,7 +13,7 @@ import pytest
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5
-from prototrt.converter.glance.look import look_at
+from prototrt.converter.showing.glance.look import look_at
 from prototrt.tests.small_nets import Write
 
 h5py = pytest.importorskip("h5py")

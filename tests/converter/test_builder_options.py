@@ -15,7 +15,9 @@ import pytest
 from prototrt import TargetName
 from prototrt.caffe_proto.common.errors import BuildError, OptionsError
 from prototrt.caffe_proto.common.wording import Option
-from prototrt.converter.batch.spec import read_models
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.configuration import configure
+from prototrt.converter.backends.tensorrt.network import Network
 from prototrt.converter.builder_options import (
     BUILDER_OPTIONS,
     COMPATIBILITY,
@@ -27,10 +29,8 @@ from prototrt.converter.builder_options import (
     trtexec_words,
 )
 from prototrt.converter.conversion import Product
+from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.configuration import configure
-from prototrt.converter.tensorrt.network import Network
 from prototrt.tests.builder_values import VALUES
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
 from prototrt.tests.golden_cases import GOLDENS

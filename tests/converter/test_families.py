@@ -10,17 +10,17 @@ from unittest import mock
 
 import pytest
 
-from prototrt.converter.onnx.lowering import lowers as onnx_lowers
-from prototrt.converter.readback.registry import RULES
-from prototrt.converter.readback.scan import LOOP_LAYERS, LoopAction
-from prototrt.converter.tensorrt import builder
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.lowering import lowers as tensorrt_lowers
-from prototrt.converter.tensorrt.network import Layer, Network
+from prototrt.converter.backends.onnx.lowering import lowers as onnx_lowers
+from prototrt.converter.backends.readback.registry import RULES
+from prototrt.converter.backends.readback.scan import LOOP_LAYERS, LoopAction
+from prototrt.converter.backends.tensorrt import builder
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.lowering import lowers as tensorrt_lowers
+from prototrt.converter.backends.tensorrt.network import Layer, Network
 from prototrt.surgery import ops
 from prototrt.surgery.ir import Graph, Op
-from prototrt.tests.converter.onnx.test_primitives import CASES as SMALL_GRAPHS
-from prototrt.tests.converter.onnx.test_primitives import graph_of
+from prototrt.tests.converter.backends.onnx.test_primitives import CASES as SMALL_GRAPHS
+from prototrt.tests.converter.backends.onnx.test_primitives import graph_of
 from prototrt.tests.golden_cases import caffe_cases, rewritten
 from prototrt.tests.surgery.test_counting import RULES as OPEN_SIZES
 from prototrt.tests.surgery.test_counting import graph_of as graph_of_open_size

@@ -25,17 +25,17 @@ from prototrt.caffe_proto.weights.array_files import open_npz
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5
-from prototrt.converter.batch.cache import Cache
-from prototrt.converter.batch.entry import Entry, Outcome, Status
-from prototrt.converter.batch.keys import default_options
-from prototrt.converter.batch.spec import read_models
-from prototrt.converter.runtime.plan_file import load_plan
-from prototrt.converter.sessions.session import Session
-from prototrt.converter.signatures.feeds import read_feeds
-from prototrt.converter.verification.comparison import difference_of
-from prototrt.converter.verification.seeded import seeded_feeds
-from prototrt.converter.verification.tolerances import TOLERANCES
-from prototrt.converter.verification.verify import verify
+from prototrt.converter.checking.verification.comparison import difference_of
+from prototrt.converter.checking.verification.seeded import seeded_feeds
+from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.verify import verify
+from prototrt.converter.files.signatures.feeds import read_feeds
+from prototrt.converter.front.batch.cache import Cache
+from prototrt.converter.front.batch.entry import Entry, Outcome, Status
+from prototrt.converter.front.batch.keys import default_options
+from prototrt.converter.front.batch.spec import read_models
+from prototrt.converter.running.runtime.plan_file import load_plan
+from prototrt.converter.running.sessions.session import Session
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Array, Graph, bodies, element_count
 from prototrt.tests.fuzz import small_files

@@ -15,8 +15,8 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.builder import network_of
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.plugins.fake_tensorrt import Kind

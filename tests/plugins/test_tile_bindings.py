@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from prototrt.tests.converter.tensorrt.names_in_use import names_in_use
-from prototrt.tests.converter.tensorrt.test_api import LISTINGS, Listing, missing
+from prototrt.tests.converter.backends.tensorrt.names_in_use import names_in_use
+from prototrt.tests.converter.backends.tensorrt.test_api import LISTINGS, Listing, missing
 from prototrt.tests.fresh_python import ROOT, run_python
 
 WHEELS = ROOT / "build" / "wheels"

@@ -13,18 +13,18 @@ import pytest
 import prototrt
 import prototrt.plugins.tile
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.converter.driver import Driver, Gpu
-from prototrt.converter.runtime.engine import Engine
-from prototrt.converter.signatures.signature import Signature
-from prototrt.converter.tensorrt.api import Backend, find_backend
-from prototrt.converter.tensorrt.builder import network_of
-from prototrt.converter.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin
+from prototrt.converter.backends.driver import Driver, Gpu
+from prototrt.converter.backends.tensorrt.api import Backend, find_backend
+from prototrt.converter.backends.tensorrt.builder import network_of
+from prototrt.converter.backends.tensorrt.tile_plugin import register_tile_plugin, tile_by_plugin
+from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.running.runtime.engine import Engine
 from prototrt.plugins.tile import launcher, plugin_v3
 from prototrt.plugins.tile.kernel import ptx
 from prototrt.surgery.ir import DType, Graph
 from prototrt.surgery.ops import Tile
-from prototrt.tests.converter.runtime.fake_gpu import FakeDevice
-from prototrt.tests.converter.runtime.fake_tensorrt import fake_tensorrt
+from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.running.runtime.fake_tensorrt import fake_tensorrt
 from prototrt.tests.plugins.cpu import library
 from prototrt.tests.plugins.fake_tensorrt import BF16, BOOL, FLOAT, HALF, INT32, FakeTensorRT, Kind
 
@@ -85,7 +85,7 @@ def test_the_manifest_says_for_which_gpu(
 ) -> None:
     """A plan of TensorRT runs on no other."""
     found = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
-    monkeypatch.setattr("prototrt.converter.driver.find_driver", lambda: found)
+    monkeypatch.setattr("prototrt.converter.backends.driver.find_driver", lambda: found)
     manifest = prototrt.build(graph_of(tmp_path), "enterprise", tile="plugin", tf32=True).manifest
     assert manifest["tensorrt"] == {
         "flavour": "enterprise",

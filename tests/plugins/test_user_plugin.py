@@ -17,13 +17,13 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, OptionsError
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.builder import network_of
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.surgery.ir import Array, DType, Graph
 from prototrt.surgery.ops import Plugin
 from prototrt.tests.command_line import done, run
-from prototrt.tests.converter.tensorrt.names_in_use import names_in_use
-from prototrt.tests.converter.tensorrt.test_api import Listing, missing
+from prototrt.tests.converter.backends.tensorrt.names_in_use import names_in_use
+from prototrt.tests.converter.backends.tensorrt.test_api import Listing, missing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.plugins import fake_tensorrt
 from prototrt.tests.plugins.fake_tensorrt import FLOAT, FakeTensorRT, Kind, Tensor

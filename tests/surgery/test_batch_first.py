@@ -12,8 +12,8 @@ import pytest
 
 import prototrt
 from prototrt import Form, Way
-from prototrt.converter.verification.comparison import difference_of
-from prototrt.converter.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import difference_of
+from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.onnx_cells import FusedLSTM

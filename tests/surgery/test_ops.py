@@ -63,7 +63,7 @@ from prototrt.surgery.ops import (
     TopK,
     Transpose,
 )
-from prototrt.tests.converter.onnx.test_primitives import graph_of
+from prototrt.tests.converter.backends.onnx.test_primitives import graph_of
 from prototrt.tests.converter.test_families import PRIMITIVES
 from prototrt.tests.small_nets import WAYS, float32, has_engine
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt import Form, Precision, Way
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.converter.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, Node, walk
 from prototrt.surgery.ops import (

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt import Cont, Form, Precision
+from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.verify import verify
 from prototrt.converter.options import CompareOptions
-from prototrt.converter.verification.tolerances import TOLERANCES
-from prototrt.converter.verification.verify import verify
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Node, OpenSize, Range, Value, element_count
 from prototrt.surgery.ops import ADD, Axis, Cast, Gather, MatMul, Reshape, Slice, TanH

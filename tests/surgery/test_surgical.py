@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import prototrt
+from prototrt.converter.checking.verification.seeded import seeded_feeds
+from prototrt.converter.checking.verification.verify import verify
 from prototrt.converter.options import CompareOptions
-from prototrt.converter.verification.seeded import seeded_feeds
-from prototrt.converter.verification.verify import verify
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.views.dot import drawing_of_graph
 from prototrt.surgery.views.drawing import SURGICAL, USER, DrawnFrame, DrawnNode

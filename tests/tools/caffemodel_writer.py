@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
-from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.files.writing.files import atomic_write
 
 
 def write(

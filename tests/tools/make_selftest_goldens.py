@@ -2,7 +2,7 @@
 
     python -m prototrt.tests.tools.make_selftest_goldens
 
-writes ``converter/selftest/goldens.tar.xz``, which the wheel has; tests/goldens is not in it.
+writes ``converter/checking/selftest/goldens.tar.xz``, which the wheel has; tests/goldens is not in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prototrt.converter.selftest.goldens import ARCHIVE, INDEX
+from prototrt.converter.checking.selftest.goldens import ARCHIVE, INDEX
 from prototrt.tests.golden_cases import GOLDENS, SEQUENCES, Case, case_called
 
 CAFFE = """

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from prototrt.cli import main
-from prototrt.converter.commandline.options.sections import OF_ALL, SECTIONS, heading_of
+from prototrt.converter.front.commandline.options.sections import OF_ALL, SECTIONS, heading_of
 
 Row = tuple[str, str]
 """An option as it is written, with the values that it takes, and its meaning."""

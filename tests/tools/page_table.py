@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from prototrt.converter.writing.files import atomic_write
+from prototrt.converter.files.writing.files import atomic_write
 
 END = "<!-- end -->\n"
 

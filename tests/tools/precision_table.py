@@ -23,10 +23,10 @@ from PIL import Image
 import prototrt
 from prototrt import Precision
 from prototrt.caffe_proto import Model
-from prototrt.converter.calibration.calibration import calibrate
-from prototrt.converter.data.data import Call
+from prototrt.converter.checking.calibration.calibration import calibrate
+from prototrt.converter.checking.verification.quantization import Truth
 from prototrt.converter.options import CalibrateOptions
-from prototrt.converter.verification.quantization import Truth
+from prototrt.converter.running.data.data import Call
 from prototrt.surgery.ir import Array, element_count
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.scales.scales_file import Scales

@@ -28,7 +28,7 @@ from prototrt.caffe_proto.common.wording import (
     worded,
 )
 from prototrt.cli import main
-from prototrt.converter.batch.keys import GROUPS
+from prototrt.converter.front.batch.keys import GROUPS
 from prototrt.tests.fresh_python import ROOT
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import prototrt
 from prototrt import Cont, Form, Precision
-from prototrt.converter.tensorrt.api import find_backend
-from prototrt.converter.tensorrt.builder import network_of
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.tests.bench.kernels import kernels, kernels_of_a_call
 from prototrt.tests.bench.recurrent import VARIANTS, ours, through_onnx
 

@@ -182,8 +182,8 @@ PROTOTXTS = sorted((SHARED / "recurrent-prototxt").glob("*.prototxt"))
 @pytest.mark.skipif(not PROTOTXTS, reason="the real nets lie beside the repository, in shared/models")
 @pytest.mark.parametrize("file", PROTOTXTS, ids=lambda file: file.name.partition(".")[0])
 def test_real_nets_become_networks(file: Path) -> None:
-    from prototrt.converter.tensorrt.api import find_backend
-    from prototrt.converter.tensorrt.builder import network_of
+    from prototrt.converter.backends.tensorrt.api import find_backend
+    from prototrt.converter.backends.tensorrt.builder import network_of
 
     graph = prototrt.rewrite(prototrt.load(file, random_weights=1))
     assert network_of(graph, find_backend()).definition.num_outputs == len(graph.outputs)

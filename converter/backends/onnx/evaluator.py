@@ -1,0 +1,162 @@
+"""The third opinion: a Graph written as ONNX and run by onnxruntime, on the CPU unless another device is named."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.common.errors import (
+    BuildError,
+    ConversionError,
+    UnreadableFileError,
+    UnsupportedLayerError,
+)
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
+from prototrt.converter.backends.onnx.api import imported
+from prototrt.converter.backends.onnx.export import onnx_from_graph
+from prototrt.converter.backends.onnx.file import write_model
+from prototrt.converter.files.companions.manifest import manifest_of
+from prototrt.converter.files.companions.manifest_reading import (
+    WRONG,
+    no_manifest_of_ours,
+    signature_of_manifest,
+)
+from prototrt.converter.files.companions.pinning import Trusted, pin_of, trusted_copy, trusted_manifest
+from prototrt.converter.files.writing.publication import publication
+from prototrt.converter.options import ExportOptions
+from prototrt.surgery.ir import Array, Graph, walk
+from prototrt.surgery.ops import Plugin
+
+_NOTHING_BUT_FATAL = 4
+"""Its errors come as exceptions, too. Its log would write names of the model to the terminal as they are."""
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+class OnnxEvaluator:
+    """Runs the very file that is exported, written to a temporary folder.
+
+    ``device`` is ``"cpu"``, or ``"cuda"`` or ``"cuda:1"``, which need the package onnxruntime-gpu. There, onnxruntime
+    computes in float32 without TF32. Raises ``BuildError`` where it does not have the device.
+    """
+
+    def __init__(self, graph: Graph, exporting: ExportOptions | None = None, device: str = "cpu") -> None:
+        _refuse_plugins(graph)
+        model, lowered = onnx_from_graph(graph, exporting or ExportOptions())
+        with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
+            path = Path(folder) / "model.onnx"
+            with publication(path, durable=False) as files:
+                write_model(files, path, model, lowered.weights)
+            self._model = _OpenModel(path, device)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """All outputs, states included, for these inputs, states included."""
+        return self._model.run(feeds)
+
+
+def _refuse_plugins(graph: Graph) -> None:
+    """Raise for the user's plugins, which only TensorRT runs."""
+    for node in walk(graph):
+        if isinstance(node.op, Plugin):
+            raise UnsupportedLayerError(
+                f"onnxruntime cannot run the plugin {node.op.title}",
+                origin=node.origin,
+                fix=Worded(
+                    "compute the net in NumPy, where its rule says what it means: `{}` with {}",
+                    Command("run"),
+                    Option("on", "reference"),
+                ),
+            )
+
+
+class OnnxFileEvaluator:
+    """Runs the file of a model that was exported before. ``signature`` is what its manifest states.
+
+    ``device`` as for ``OnnxEvaluator``. If ``trust`` is a digest, the manifest must have it, and the model and its
+    weights must be as it lists them. Raises ``UnreadableFileError`` if there is no model, or no manifest beside it
+    that describes it, and ``EngineError`` for files that are not those of the digest.
+    """
+
+    def __init__(self, file: str | os.PathLike[str], device: str = "cpu", trust: Trusted = False) -> None:
+        path, manifest, pin = os.fspath(file), manifest_of(file), pin_of(trust)
+        if not Path(path).is_file():
+            raise UnreadableFileError(
+                "there is no such file",
+                where=path,
+                fix=Worded("give a model written by {}", Command("convert")),
+            )
+        facts = trusted_manifest(path, pin)
+        try:
+            self.signature = signature_of_manifest(facts)
+        except WRONG as error:
+            raise no_manifest_of_ours(manifest, error) from error
+        with nullcontext(Path(path)) if pin is None else trusted_copy(path, facts) as model:
+            self._model = _OpenModel(model, device)
+        _refuse_others("inputs", {value.name for value in self.signature.inputs}, self._model.inputs, path)
+        _refuse_others("outputs", {value.name for value in self.signature.outputs}, self._model.outputs, path)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """All outputs, states included, for these inputs, states included."""
+        return self._model.run(feeds)
+
+
+class _OpenModel:
+    """A model that onnxruntime has loaded."""
+
+    def __init__(self, path: Path, device: str) -> None:
+        runtime = imported("onnxruntime")
+        providers = _providers(runtime, device)
+        options = runtime.SessionOptions()
+        options.log_severity_level = _NOTHING_BUT_FATAL
+        # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
+        # bits on some CPUs.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        try:
+            self._session: Any = runtime.InferenceSession(str(path), options, providers=providers)
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise BuildError("onnxruntime refuses the model", because=str(error)) from error
+        # A provider whose libraries are missing is left out without an error.
+        if device != "cpu" and _CUDA not in self._session.get_providers():
+            raise BuildError(
+                "onnxruntime found no CUDA: its provider was not loaded",
+                fix="pip install 'onnxruntime-gpu[cuda,cudnn]' installs the libraries of CUDA that it needs",
+            )
+        self.inputs = [item.name for item in self._session.get_inputs()]
+        self.outputs = [item.name for item in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        arrays = {name: array for name, array in feeds.items() if name in self.inputs}
+        try:
+            results = self._session.run(self.outputs, arrays)
+        except Exception as error:  # onnxruntime's errors share no base class
+            raise ConversionError("onnxruntime fails", because=str(error)) from error
+        return dict(zip(self.outputs, results, strict=True))
+
+
+def _providers(runtime: Any, device: str) -> list[Any]:
+    """What onnxruntime computes with. Raises ``BuildError`` where it does not have the device."""
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
+        return [_CPU]
+    available = runtime.get_available_providers()
+    if kind != "cuda" or _CUDA not in available:
+        raise BuildError(
+            f"onnxruntime cannot compute on the device {device!r}: it has {', '.join(available)}",
+            fix="leave device out to compute on the CPU, or install onnxruntime-gpu in place of onnxruntime for"
+            ' device="cuda"',
+        )
+    runtime.preload_dlls()  # the libraries of CUDA that pip has installed, for PyTorch too
+    return [(_CUDA, {"use_tf32": "0"} | ({"device_id": number} if number else {})), _CPU]
+
+
+def _refuse_others(side: str, expected: Collection[str], present: Collection[str], path: str) -> None:
+    """Raise ``UnreadableFileError`` unless a manifest names what the model has."""
+    if {*expected} != {*present}:
+        raise UnreadableFileError(
+            f"has {side} that differ from its manifest: {', '.join(sorted({*expected} ^ {*present}))}",
+            where=path,
+            fix="use the manifest that was written with the model, or convert the net again",
+        )

@@ -1,0 +1,86 @@
+"""A graph computed by the program that it is written for, with the settings that a user of the program has."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError
+from prototrt.converter.backends.onnx.api import imported
+from prototrt.converter.backends.onnx.export import onnx_from_graph
+from prototrt.converter.backends.onnx.file import write_model
+from prototrt.converter.files.writing.publication import publication
+from prototrt.converter.options import ExportOptions
+from prototrt.surgery.ir import Array, Graph
+
+FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+"""The setting with which OpenVINO computes in float32 on every processor."""
+PACKAGES = {"opencv": "opencv-python", "openvino": "openvino"}
+
+
+def why_not_here(program: str) -> str | None:
+    """Why a program cannot run here, if it cannot."""
+    try:
+        if program == "opencv" and int(str(imported("cv2").__version__).partition(".")[0]) < 5:
+            return f"OpenCV {imported('cv2').__version__} is installed, which is older"
+        imported({"opencv": "cv2"}.get(program, program))
+    except BuildError:
+        return f"the package {PACKAGES[program]} cannot be imported"
+    return None
+
+
+def computes_in_bfloat16() -> bool:
+    """Whether OpenVINO does so on this processor, where nobody states a precision."""
+    chosen = imported("openvino").Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
+    return bool(chosen.to_string() == "bf16")
+
+
+class ProgramEvaluator:
+    """Runs the very file that is exported for a program, ``"opencv"`` or ``"openvino"``.
+
+    ``settings`` are those of OpenVINO's ``compile_model``. Raises ``BuildError`` where the program is not installed,
+    or does not read the model.
+    """
+
+    def __init__(self, graph: Graph, program: str, settings: Mapping[str, str] | None = None) -> None:
+        if reason := why_not_here(program):
+            raise BuildError(f"{program} cannot compute: {reason}", fix=f"pip install {PACKAGES[program]}")
+        self._names = [value.name for value in graph.outputs]
+        model, weights = onnx_from_graph(graph, ExportOptions(readers=(program,)))  # type: ignore[arg-type]
+        with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
+            path = Path(folder) / "model.onnx"
+            with publication(path, durable=False) as files:
+                write_model(files, path, model, weights.weights)
+            try:
+                self._net = (_OpenCv if program == "opencv" else _OpenVino)(str(path), settings or {})
+            except Exception as error:  # the programs' errors share no base class
+                raise BuildError(f"{program} refuses the model", because=str(error)) from error
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """All outputs, states included, for these inputs, states included."""
+        try:
+            return dict(zip(self._names, self._net.run(feeds, self._names), strict=True))
+        except Exception as error:  # the programs' errors share no base class
+            raise ConversionError("the program fails to compute the model", because=str(error)) from error
+
+
+class _OpenCv:
+    def __init__(self, file: str, settings: Mapping[str, str]) -> None:
+        self._net: Any = imported("cv2").dnn.readNet(file)
+
+    def run(self, feeds: Mapping[str, Array], names: list[str]) -> list[Array]:
+        for name, array in feeds.items():
+            self._net.setInput(array, name)
+        return [array.copy() for array in self._net.forward(names)]
+
+
+class _OpenVino:
+    def __init__(self, file: str, settings: Mapping[str, str]) -> None:
+        core = imported("openvino").Core()
+        self._net: Any = core.compile_model(core.read_model(file), "CPU", dict(settings))
+
+    def run(self, feeds: Mapping[str, Array], names: list[str]) -> list[Array]:
+        results = self._net(dict(feeds))
+        return [results[name] for name in names]

@@ -1,0 +1,125 @@
+"""Running a net on data, and counting what its values hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import BuildError, NetError, Origin
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
+from prototrt.converter.checking.calibration.histogram import Histogram
+from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.running.data.data import Call, Data
+from prototrt.converter.running.sessions.evaluation import Evaluator, EvaluatorRunner
+from prototrt.converter.running.sessions.session import WAYS
+from prototrt.surgery.exposing import exposed
+from prototrt.surgery.ir import Array, DType, Graph, walk
+
+
+@dataclass(slots=True)
+class Collected:
+    """The histograms of values, by name; ``samples`` is the number of calls, ``sha256`` that of all inputs."""
+
+    histograms: dict[str, Histogram]
+    samples: int = 0
+    sha256: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def collect(
+    graph: Graph,
+    data: Data,
+    selection: Collection[str],
+    advance: Callable[[], object] = lambda: None,
+    *,
+    rectified: Collection[str] = (),
+) -> Collected:
+    """Run the graph on all data, and count the magnitudes of the wanted values.
+
+    onnxruntime computes where it can, else our primitives. Values in the bodies of Scans are counted over
+    all steps. Negative numbers of ``rectified`` values count as 0. ``advance`` is called after each part of the data.
+    Nothing but counts is kept. Raises
+    ``NetError`` for an empty data set, and for values that are NaN or infinite.
+    """
+    shown = exposed(graph, selection)
+    names = {output: name for name, output in shown.outputs.items()}
+    evaluator, warnings = _evaluator(shown.graph)
+    runner = EvaluatorRunner(Signature.of_graph(shown.graph), evaluator)
+    fed = [value.name for value in graph.inputs if value.name in selection]
+    collected = Collected({name: Histogram() for name in (*fed, *names.values())}, warnings=warnings)
+    digest = hashlib.sha256()
+    for call in _calls(data, advance):
+        if call.starts_anew:
+            runner.reset(None)
+        _hash(digest, call)
+        results = runner.run(call.feeds, {})
+        for name in fed:
+            if name in call.feeds:  # a state is given to a few calls at most
+                _count(
+                    collected.histograms[name], np.asarray(call.feeds[name], np.float32), name, call, graph
+                )
+        for output, name in names.items():
+            numbers = np.maximum(results[output], 0) if name in rectified else results[output]
+            _count(collected.histograms[name], numbers, name, call, graph)
+        collected.samples += 1
+    collected.sha256 = digest.hexdigest()
+    if not collected.samples:
+        raise NetError("there are no data to calibrate with", fix="give at least one sample")
+    return collected
+
+
+def _calls(data: Data, advance: Callable[[], object]) -> Iterator[Call]:
+    for part in data.read():
+        yield from (replace(call, feeds={**call.feeds}) for call in part)  # read once
+        advance()
+
+
+def _evaluator(graph: Graph) -> tuple[Evaluator, list[str]]:
+    """onnxruntime, or else our primitives and a warning that says why."""
+    try:
+        return WAYS["onnx"](graph), []
+    except BuildError as error:
+        reason = str(error.because or error.problem).splitlines()[0]
+        return WAYS["reference"](graph), [
+            f"our primitives compute, slowly, because onnxruntime cannot: {reason}"
+        ]
+
+
+def _hash(digest: hashlib._Hash, call: Call) -> None:
+    """The inputs, whichever files they are from."""
+    for name in sorted(call.feeds):
+        array = np.ascontiguousarray(call.feeds[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.data)
+
+
+def _count(histogram: Histogram, numbers: Array, name: str, call: Call, graph: Graph) -> None:
+    """Add numbers to a histogram. Raises ``NetError`` where they are not finite."""
+    if not np.isfinite(numbers).all():
+        kind = "NaN" if np.isnan(numbers).any() else "infinity"
+        raise NetError(
+            f'"{name}" holds {kind}',
+            origin=_origin_of(name, graph),
+            because=f"that is what the net computes from {call.where}",
+            fix=Worded(
+                "correct the data, or the weights: `{}` with {} finds NaN and infinity in them",
+                Command("verify"),
+                Option("strict"),
+            ),
+        )
+    histogram.add(numbers)
+
+
+def _origin_of(name: str, graph: Graph) -> Origin | None:
+    """The layer that a value is from; None for an input."""
+    return next((node.origin for node in walk(graph) for value in node.outputs if value.name == name), None)
+
+
+def blobs(graph: Graph) -> list[str]:
+    """The names of the float32 values of a graph that are blobs of the net, and not states."""
+    inputs = [value for value in graph.inputs if value not in graph.state_inputs]
+    values = [*inputs, *(value for node in walk(graph) for value in node.outputs)]
+    return [value.name for value in values if value.dtype is DType.FLOAT32 and not value.is_surgical]

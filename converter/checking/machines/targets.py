@@ -1,0 +1,201 @@
+"""The machines that a net is converted for: what a target decides, and what comes next. Light to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.builder_options import Release
+from prototrt.converter.files.readers.names import ReaderName
+from prototrt.converter.options import BackendName, TargetName
+from prototrt.surgery.options import NmsForm, Precision
+
+if TYPE_CHECKING:
+    from prototrt.surgery.ir import Graph, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of machine.
+
+    ``backend`` builds its engine here. Where that is None the machine gets an ONNX model. ``uses_trtexec``: it builds
+    an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``. ``batches``: it
+    joins requests to batches, and so needs the batch first. ``readers`` are the programs that must read the model: see
+    ``converter/files/readers/``. ``release`` is that of its TensorRT. ``first_look`` is Python that opens a model,
+    ``nms`` the only form of suppression that its program computes, ``remark`` what a user of the program should know.
+    """
+
+    name: TargetName
+    machine: str
+    runs_on: str
+    backend: BackendName | None = None
+    uses_trtexec: bool = False
+    precisions: tuple[Precision, ...] = get_args(Precision)
+    because: str = ""
+    batches: bool = False
+    readers: tuple[ReaderName, ...] = ()
+    release: Release = (10, 0)
+    nms: NmsForm | None = None
+    remark: str = ""
+    first_look: str = (
+        "import onnxruntime; print([each.name for each in onnxruntime.InferenceSession({}).get_inputs()])"
+    )
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of what is written for it."""
+        return ".onnx" if self.backend is None else ".plan"
+
+    @property
+    def choice(self) -> Option:
+        """The option that asks for it."""
+        return Option("target", self.name)
+
+    def refuse_file(self, file: str) -> None:
+        """Raise ``OptionsError`` for a file with the other suffix."""
+        is_onnx = file.lower().endswith(".onnx")
+        if is_onnx and self.backend is not None:
+            raise OptionsError(
+                Worded("{} writes an engine, but FILE ends in .onnx", self.choice),
+                fix=Worded("choose a FILE that ends in .plan, or use {}", Option("target", "onnx")),
+            )
+        if not is_onnx and self.backend is None:
+            backend = Option("backend", "enterprise")
+            there = Worded(", or build on {} with {} instead of {}", self.machine, backend, self.choice)
+            raise OptionsError(
+                Worded("{} writes an ONNX model, but FILE does not end in .onnx", self.choice),
+                because=self._why_no_backend,
+                fix=Worded("choose a FILE that ends in .onnx{}", there if self.uses_trtexec else ""),
+            )
+
+    def refuse_backend(self, backend: BackendName) -> None:
+        """Raise ``OptionsError`` for a backend that is not its own."""
+        if backend not in ("auto", self.backend):
+            raise OptionsError(
+                Worded("{} and {} contradict each other", self.choice, Option("backend", backend)),
+                because=self._why_no_backend if self.backend is None else f"it builds for {self.runs_on}",
+                fix=Worded("leave out one of them"),
+            )
+
+    @property
+    def _why_no_backend(self) -> str:
+        if self.uses_trtexec:
+            return f"trtexec builds the engine from an ONNX model, on {self.machine}"
+        return f"{self.runs_on} needs no engine"
+
+    def refuse_precision(self, precision: Precision) -> None:
+        """Raise ``OptionsError`` for what its GPUs or its TensorRT lack."""
+        if precision not in self.precisions:
+            raise OptionsError(
+                Worded("{} does not take {}", self.choice, Option("precision", precision)),
+                because=self.because,
+                fix=Worded(
+                    "use {}", Option("precision", self.precisions[-1 if len(self.precisions) == 1 else 1])
+                ),
+            )
+
+    def refuse_sizes(self, graph: Graph) -> None:
+        """Raise ``ShapeError`` for sizes of which a server that joins requests to batches can make nothing."""
+        if not self.batches:
+            return
+        from prototrt.surgery.ir import symbols_of  # with NumPy, which help does not need
+        from prototrt.surgery.ir.range_words import one_size
+
+        for value in graph.inputs:
+            if graph.recurrences and any("T" in symbols_of(dim) for dim in value.shape):
+                raise self._open_steps(value, one_size({"T": graph.symbols["T"]}))
+            if any("N" in symbols_of(dim) for dim in value.shape[1:]):
+                raise self._batch_inside(value)
+
+    def _open_steps(self, value: Value, fix: str) -> ShapeError:
+        return ShapeError(
+            Worded('input "{}": the number of steps T varies, which is not for {}', value.name, self.choice),
+            because="a server joins requests of many sequences, and all have the same number of steps",
+            fix=Worded("{}; with T = 1 each step has its answer at once", fix),
+        )
+
+    def _batch_inside(self, value: Value) -> ShapeError:
+        return ShapeError(
+            Worded('input "{}": the batch N is not its first axis, which {} needs', value.name, self.choice),
+            because="a server joins requests on the first axis",
+            fix=Worded("use {}", Option("layout", "batch-first")),
+        )
+
+
+_JETPACKS: Sequence[tuple[TargetName, str, tuple[ReaderName, ...], Release]] = (
+    ("jetpack4", "TensorRT 8.2 on a Jetson, as in JetPack 4.6.1 and newer", ("tensorrt-8.2",), (8, 2)),
+    ("jetpack5", "TensorRT 8.5 on a Jetson, as in JetPack 5.1", ("tensorrt-8.5",), (8, 5)),
+    (
+        "jetpack6",
+        "TensorRT 8.6 or 10.3 on a Jetson, as in JetPack 6",
+        ("tensorrt-8.6", "tensorrt-10.1"),
+        (8, 6),
+    ),
+)
+
+TARGETS: Mapping[TargetName, Target] = {
+    target.name: target
+    for target in (
+        Target("rtx", "a PC", "a GeForce or RTX GPU", backend="rtx"),
+        Target(
+            "datacenter",
+            "the machine with the GPU",
+            "TensorRT 10 or newer on a data centre GPU",
+            uses_trtexec=True,
+        ),
+        Target(
+            "jetson",
+            "the Jetson",
+            "TensorRT 10 on a Jetson Orin, as in JetPack 6.1 and newer",
+            uses_trtexec=True,
+            precisions=("fp32", "fp16", "int8"),
+            because="a Jetson Orin has no float8, and the parser of its TensorRT 10.3 reads ONNX up to opset 20,"
+            " which has no bfloat16",
+        ),
+        *(
+            Target(
+                name,
+                "the Jetson",
+                runs_on,
+                uses_trtexec=True,
+                precisions=("fp32",),
+                because="its trtexec chooses the types itself: write float32, and build with sh FILE.sh --fp16",
+                readers=readers,
+                release=release,
+            )
+            for name, runs_on, readers, release in _JETPACKS
+        ),
+        Target(
+            "triton",
+            "the machine with Triton",
+            "Triton's ONNX Runtime backend, or its TensorRT backend after trtexec",
+            uses_trtexec=True,
+            batches=True,
+        ),
+        Target("onnx", "any machine", "onnxruntime"),
+        Target(
+            "opencv",
+            "any machine",
+            "OpenCV 5",
+            precisions=("fp32",),
+            because="OpenCV reads float32, and converts it by itself where a target of cv::dnn asks for that",
+            readers=("opencv",),
+            nms="native",
+            first_look="import cv2; print(cv2.dnn.readNet({}).getUnconnectedOutLayersNames())",
+        ),
+        Target(
+            "openvino",
+            "any machine",
+            "OpenVINO",
+            precisions=("fp32", "fp16"),
+            because="the tests compare float32 and float16",
+            readers=("openvino",),
+            remark="OpenVINO computes in bfloat16 by itself on processors that have it; in float32 with"
+            ' compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})',
+            first_look="import openvino; print(openvino.Core().read_model({}).inputs)",
+        ),
+    )
+}

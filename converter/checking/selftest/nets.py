@@ -1,0 +1,92 @@
+"""One LSTM of any size, as Caffe would have it, and what computing it costs at least."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from prototrt.caffe_proto import load
+from prototrt.converter.running.sessions.session import Session
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.options import Form, Precision, TileForm
+from prototrt.surgery.pipeline import rewrite
+
+TILE = """
+layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 64 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 8 axis: 2 } }
+layer { name: "h" type: "Tile" bottom: "ip" top: "h" tile_param { axis: 1 tiles: 5 } }
+"""
+
+
+class SessionOf(Protocol):
+    """Makes a session on an engine; ``options`` are those of ``Session``."""
+
+    def __call__(self, graph: Graph, **options: Any) -> Session: ...
+
+
+@dataclass(frozen=True)
+class Size:
+    """H hidden units (and as many inputs), T steps, N streams, and the bytes of a number."""
+
+    hidden: int
+    steps: int
+    streams: int
+    itemsize: int = 4
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.steps * self.streams * 4 * self.hidden * 2 * self.hidden
+
+    @property
+    def weight_bytes(self) -> int:
+        return 4 * self.hidden * (2 * self.hidden + 1) * self.itemsize
+
+    @property
+    def moved_bytes(self) -> int:
+        """Weights once, inputs, outputs, and the state in and out."""
+        blobs = 2 * self.steps * self.streams * self.hidden + 4 * self.streams * self.hidden
+        return self.weight_bytes + blobs * self.itemsize
+
+
+def lstm_prototxt(size: Size) -> str:
+    shapes = (
+        f"shape {{ dim: {size.steps} dim: {size.streams} dim: {size.hidden} }}"
+        f" shape {{ dim: {size.steps} dim: {size.streams} }}"
+    )
+    fillers = 'weight_filler { type: "uniform" min: -0.05 max: 0.05 } bias_filler { type: "constant" }'
+    return f"""name: "lstm"
+layer {{ name: "in" type: "Input" top: "x" top: "cont" input_param {{ {shapes} }} }}
+layer {{
+  name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "h"
+  recurrent_param {{ num_output: {size.hidden} {fillers} }}
+}}
+"""
+
+
+def lstm_graph(
+    size: Size, sequence: Form, precision: Precision = "fp32", tile: TileForm = "broadcast"
+) -> Graph:
+    """The LSTM with random weights. ``sequence``, ``precision`` and ``tile`` as for ``prototrt.rewrite``."""
+    return _rewritten(lstm_prototxt(size), sequence=sequence, precision=precision, tile=tile)
+
+
+def varying_lstm(precision: Precision = "fp32") -> Graph:
+    """D and H are 8; T varies from 1 to 8, N from 1 to 7."""
+    sizes = {"min_shapes": {"x": (1, 1, 8), "cont": (1, 1)}, "max_shapes": {"x": (8, 7, 8), "cont": (8, 7)}}
+    return _rewritten(lstm_prototxt(Size(8, 8, 7)), precision=precision, **sizes)
+
+
+def tile_graph(precision: Precision = "fp32") -> Graph:
+    """``h``: a product, tiled."""
+    return _rewritten(TILE, precision=precision, tile="keep")
+
+
+def _rewritten(text: str, **options: Any) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.prototxt"
+        path.write_text(text)
+        graph = rewrite(load(path, random_weights=1), **options)
+        # The file is gone when a plan's manifest would state its digest.
+        return replace(graph, sources=())

@@ -1,0 +1,122 @@
+"""What is compared, and how far an array is from the expected one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import Origin
+from prototrt.converter.checking.verification.tolerances import Tolerance
+from prototrt.converter.options import Way
+from prototrt.surgery.ir import Array, Graph
+
+REFERENCE: Final = "reference"
+EXPECTED: Final = "expected"
+"""What a way is compared with: the meaning of the primitives, or expected outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far an array is from what was expected.
+
+    ``max_rel`` is ``max_abs`` divided by the largest expected magnitude; ``cosine`` is that
+    of the angle between the two. If only one side has NaN or infinity at an element, all are infinite.
+    """
+
+    max_abs: float
+    max_rel: float
+    rms: float
+    cosine: float
+    allowed: float
+
+    @property
+    def is_small(self) -> bool:
+        return self.max_abs <= self.allowed
+
+    @property
+    def excess(self) -> float:
+        """More than 1 where the tolerance is broken."""
+        if not self.allowed:
+            return math.inf if self.max_abs else 0.0
+        return self.max_abs / self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One blob on one way, in the call in which it was farthest off."""
+
+    way: Way
+    against: str
+    blob: str
+    origin: Origin | None
+    call: int
+    difference: Difference
+    doubt: str | None = None
+    """Why agreement on this blob proves little."""
+    begun_by: Origin | None = None
+    """The layer that wrote the blob before others wrote over it: outputs from elsewhere hold the last result alone."""
+
+    @property
+    def holds(self) -> bool:
+        return self.difference.is_small
+
+    def as_dict(self) -> dict[str, Any]:
+        numbers = {name: _finite(number) for name, number in asdict(self.difference).items()}
+        layer = self.origin.layer if self.origin else None
+        facts = {"way": self.way, "against": self.against, "blob": self.blob, "layer": layer}
+        return {**facts, "call": self.call, **numbers, "holds": self.holds}
+
+
+def difference_of(actual: Array, expected: Array, tolerance: Tolerance) -> Difference:
+    """How far ``actual`` is from ``expected``, in float64: infinitely far for another shape."""
+    if actual.shape != expected.shape:
+        return _beyond(tolerance)
+    a, b = (np.asarray(array, np.float64).reshape(-1) for array in (actual, expected))
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    a, b = np.where(same & ~np.isfinite(b), 0, a), np.where(same & ~np.isfinite(b), 0, b)
+    if not np.isfinite(a).all() or not np.isfinite(b).all():
+        return _beyond(tolerance)
+    error = np.abs(a - b)
+    max_abs, largest = float(error.max(initial=0)), float(np.abs(b).max(initial=0))
+    rms = math.sqrt(float(np.mean(error * error))) if error.size else 0.0
+    max_rel = max_abs / largest if largest else (math.inf if max_abs else 0.0)
+    return Difference(max_abs, max_rel, rms, _cosine(a, b), tolerance.allowed(largest))
+
+
+def doubt_about(base: Array, tolerance: Tolerance) -> str | None:
+    """Why agreement with this array proves little: other ways agree with it for another reason. Else None."""
+    numbers = np.asarray(base, np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size < numbers.size:
+        return f"is NaN or infinite at {numbers.size - finite.size} of {numbers.size} elements"
+    spread = float(np.ptp(finite)) if numbers.size > 1 else math.inf
+    if spread == 0:
+        return f"is {finite[0]:.6g} at each of {numbers.size} elements"
+    allowed = tolerance.allowed(float(np.abs(finite).max(initial=0)))
+    return f"varies by {spread:.2g} only, and {allowed:.2g} is allowed" if spread <= allowed else None
+
+
+def _beyond(tolerance: Tolerance) -> Difference:
+    return Difference(math.inf, math.inf, math.inf, math.nan, tolerance.allowed(0))
+
+
+def _cosine(a: Array, b: Array) -> float:
+    """1 where both point the same way, also where both are zero."""
+    lengths = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    return float(a @ b) / lengths if lengths else float(not a.any() and not b.any())
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinities."""
+    return number if math.isfinite(number) else None
+
+
+def watching_tops(graph: Graph) -> Graph:
+    """The graph with every blob of the net as an output."""
+    tops = [value for node in graph.nodes for value in node.outputs if not value.is_surgical]
+    outputs = [value for value in graph.outputs if value not in tops]
+    states = graph.state_outputs
+    return replace(graph, outputs=(*(value for value in (*tops, *outputs) if value not in states), *states))

@@ -1,0 +1,238 @@
+"""Computing the same net in several ways, and finding how far and where the results diverge."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import TypeAlias
+
+from prototrt.caffe_proto.common.errors import NetError, Origin
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.checking.calibration.saturation import saturated
+from prototrt.converter.checking.verification.comparison import (
+    EXPECTED,
+    REFERENCE,
+    Comparison,
+    difference_of,
+    doubt_about,
+    watching_tops,
+)
+from prototrt.converter.checking.verification.expected import read_expected, refuse_unlike, uncompared
+from prototrt.converter.checking.verification.rows import in_order_of, row_axis
+from prototrt.converter.checking.verification.seeded import seeded_feeds
+from prototrt.converter.checking.verification.tolerances import Tolerance, tolerance_for
+from prototrt.converter.checking.verification.verification import Verification
+from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.options import ON_DEVICES, CompareOptions, VerifyOptions, Way
+from prototrt.converter.running.data.calls import some_calls
+from prototrt.converter.running.data.data import Call, Data, starts
+from prototrt.converter.running.sessions.session import Session
+from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.options import LayoutName
+from prototrt.surgery.passes.precision import precision_of
+
+Arrays = Mapping[str, Array]
+Graphs: TypeAlias = tuple[Graph, Graph]
+"""What the ways run, and what the reference evaluates."""
+
+
+def verify(
+    graph: Graph,
+    feeds: Sequence[Arrays],
+    options: CompareOptions | None = None,
+    *,
+    expected: Sequence[Arrays] | None = None,
+    truth: Graph | None = None,
+    anew: Collection[int] = (),
+) -> Verification:
+    """Run the graph in each of the ways, call by call, and compare with the reference evaluator.
+
+    ``feeds`` are the inputs of each call; each way carries its own state, and forgets it before the calls in ``anew``.
+    ``expected`` are outputs from elsewhere, which the reference and each way are compared with as well. ``truth`` is
+    the same graph in float32 and in Caffe's layout, for the reference to evaluate; without it, the reference evaluates
+    the graph. All arrays are in the layout of ``truth``: those of another layout are moved to it.
+    Raises ``NetError`` if nothing is compared.
+    """
+    options = options or CompareOptions()
+    precision = precision_of(graph)
+    tolerance = tolerance_for(precision, options.atol, options.rtol)
+    graphs = (graph, truth or graph)
+    calls = [*zip(feeds, (number in anew for number in range(len(feeds))), strict=True)]
+    watched = _watched(graphs) if options.layers else graphs
+    comparisons = _compared(watched, calls, options, expected, tolerance)
+    if not comparisons:
+        raise NetError(
+            "there is nothing to compare", fix="give another way than reference, or expected outputs"
+        )
+    parts = _first_broken(comparisons)
+    if not options.layers:  # outputs do not show where the error begins
+        parts = _located(parts, _watched(graphs), calls, options, tolerance)
+    outputs = tuple(value.name for value in graph.outputs if value not in graph.state_outputs)
+    warnings = _doubts(comparisons, outputs)
+    return Verification(precision, tolerance, len(feeds), outputs, tuple(comparisons), tuple(parts), warnings)
+
+
+def _doubts(comparisons: Sequence[Comparison], outputs: Collection[str]) -> tuple[str, ...]:
+    """A warning for each output whose agreement proves little."""
+    doubts = {each.blob: each.doubt for each in comparisons if each.doubt and each.blob in outputs}
+    return tuple(f'output "{blob}" {doubt}: agreement on it proves little' for blob, doubt in doubts.items())
+
+
+def _located(
+    parts: Sequence[Comparison],
+    watched: Graphs,
+    calls: Sequence[tuple[Arrays, bool]],
+    options: CompareOptions,
+    tolerance: Tolerance,
+) -> list[Comparison]:
+    """Where a way differs from the reference: the first blob that does, among all blobs."""
+    lost = [part.way for part in parts if part.against == REFERENCE]
+    every = (
+        _compared(watched, calls, CompareOptions(ways=lost, exporting=options.exporting), None, tolerance)
+        if lost
+        else []
+    )
+    broken = {part.way: part for part in _first_broken(every)}
+    return [broken.get(part.way, part) if part.against == REFERENCE else part for part in parts]
+
+
+def verify_files(
+    graph: Graph, options: VerifyOptions, truth: Graph | None = None, data: Data | None = None
+) -> Verification:
+    """Verify with inputs and expected outputs from files; without inputs, with random ones.
+
+    ``truth`` as for ``verify``. ``data`` are the inputs, where they are read already.
+    """
+    is_random = options.inputs is None and options.data_loader is None
+    if options.expect and is_random and graph.inputs:
+        raise NetError(
+            "there are expected outputs, but no inputs",
+            where=options.expect,
+            fix=Worded("also give {}", Option("inputs", "FILE.npz")),
+        )
+    compared = truth or graph
+    data = data or data_of_calls(compared, options)
+    calls = [*data.calls()]
+    watched = watching_tops(graph) if options.layers else graph
+    expected = None if options.expect is None else read_expected(options.expect, watched, calls, compared)
+    # Random inputs say nothing about the scales.
+    warnings = [] if is_random else [*data.warnings, *saturated(compared, calls)]
+    if expected is not None:
+        warnings += uncompared(str(options.expect), expected)
+    feeds = [call.feeds for call in calls]
+    verification = verify(graph, feeds, options, expected=expected, truth=truth, anew=starts(calls))
+    return replace(verification, warnings=(*verification.warnings, *warnings))
+
+
+def data_of_calls(graph: Graph, options: VerifyOptions) -> Data:
+    """The inputs of each call: those that are given, read once, or random ones."""
+    if options.inputs is None and options.data_loader is None:
+        feeds = seeded_feeds(graph, options.calls or 1, options.seed)
+        calls = [Call(f"random inputs, call {number}", feed) for number, feed in enumerate(feeds)]
+        return Data(lambda: iter([calls]))
+    data = some_calls(options, Signature.of_graph(graph), options.calls)
+    read = [*data.calls()]
+    return Data(lambda: iter([read]), warnings=data.warnings)
+
+
+def _watched(graphs: Graphs) -> Graphs:
+    graph, truth = graphs
+    return watching_tops(graph), watching_tops(truth)
+
+
+def _compared(
+    graphs: Graphs,
+    calls: Sequence[tuple[Arrays, bool]],
+    options: CompareOptions,
+    expected: Sequence[Arrays] | None,
+    tolerance: Tolerance,
+) -> list[Comparison]:
+    """The comparison of the worst call, for each way, each base and each blob."""
+    worst: dict[tuple[str, str, str], Comparison] = {}
+    for comparison in _each(graphs, calls, options, expected, tolerance):
+        key = comparison.way, comparison.against, comparison.blob
+        if key not in worst or comparison.difference.excess > worst[key].difference.excess:
+            worst[key] = comparison
+    order = {value.name: index for index, value in enumerate(graphs[0].outputs)}
+    return sorted(worst.values(), key=lambda each: (*_place(each, options.ways), order[each.blob]))
+
+
+def _place(comparison: Comparison, ways: Sequence[Way]) -> tuple[int, bool]:
+    """Ways in the order of the options, each against the reference first."""
+    return [REFERENCE, *ways].index(comparison.way), comparison.against == EXPECTED
+
+
+def _each(
+    graphs: Graphs,
+    calls: Sequence[tuple[Arrays, bool]],
+    options: CompareOptions,
+    expected: Sequence[Arrays] | None,
+    tolerance: Tolerance,
+) -> Iterator[Comparison]:
+    graph, truth = graphs
+    origins = {value.name: node.origin for node in graph.nodes for value in node.outputs}
+    shapes = {value.name: value.shape for value in truth.outputs}
+    begun: dict[str, Origin] = {}
+    for name, origin in origins.items():
+        if name.endswith(f"@{origin.layer}"):  # an earlier value of a blob
+            begun.setdefault(name.removesuffix(f"@{origin.layer}"), origin)
+    sessions: dict[Way, Session] = {
+        REFERENCE: Session(truth),
+        **{
+            way: Session(
+                graph,
+                on=way,
+                exporting=options.exporting,
+                device=options.device if way in ON_DEVICES else None,
+            )
+            for way in options.ways
+            if way != REFERENCE
+        },
+    }
+    for call, (given, starts_anew) in enumerate(calls):
+        feeds = {**given}  # arrays of a file are read now, once for all ways
+        for session in sessions.values() if starts_anew else ():
+            session.reset()
+        results = {way: _results(session, feeds, truth.layout.name) for way, session in sessions.items()}
+        bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
+        if expected is not None:
+            bases[EXPECTED] = {**expected[call]}
+            refuse_unlike(bases[EXPECTED], results[REFERENCE])
+        for (way, actual), (against, base) in product(results.items(), bases.items()):
+            for blob, reference_array in base.items() if way != against else ():
+                wider = _tolerance_of(way, tolerance)
+                array, axis = actual[blob], row_axis(shapes.get(blob, ()))
+                if axis is not None:
+                    array = in_order_of(reference_array, array, axis, wider)
+                difference = difference_of(array, reference_array, wider)
+                doubt = doubt_about(reference_array, tolerance) if against == REFERENCE else None
+                before = begun.get(blob) if against == EXPECTED else None
+                yield Comparison(way, against, blob, origins.get(blob), call, difference, doubt, before)
+
+
+def _tolerance_of(way: Way, tolerance: Tolerance) -> Tolerance:
+    """OpenVINO chooses bfloat16 by itself where the processor has it. Numbers that the user states stay."""
+    if way != "openvino" or tolerance.reason is None:
+        return tolerance
+    from prototrt.converter.backends.onnx.programs import computes_in_bfloat16
+
+    return tolerance_for("bf16") if computes_in_bfloat16() else tolerance
+
+
+def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, Array]:
+    """The results of a call, and the state after it, in the layout of the inputs."""
+    own = session.graph.layout
+    outputs = session.run(feeds if own.name == layout else own.from_caffe(feeds))
+    states = {pair.output.name: session.state[pair.input.name] for pair in session.graph.recurrences}
+    results = {**outputs, **states}
+    return results if own.name == layout else own.to_caffe(results)
+
+
+def _first_broken(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The first blob out of tolerance, for each way and each base."""
+    first: dict[tuple[str, str], Comparison] = {}
+    for comparison in comparisons:
+        if not comparison.holds:
+            first.setdefault((comparison.way, comparison.against), comparison)
+    return list(first.values())

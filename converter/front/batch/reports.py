@@ -1,0 +1,160 @@
+"""What is left of a batch for a CI job: JUnit XML, JSON, Markdown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+from prototrt.caffe_proto.common.memory import text_of_bytes
+from prototrt.caffe_proto.common.visible import visible, visible_line
+from prototrt.caffe_proto.common.wording import Command, command_words
+from prototrt.converter.files.writing.files import result_text
+from prototrt.converter.front.batch.entry import Outcome, Status, worst_exit_code
+
+_SIGNS = {Status.CONVERTED: "✅", Status.CACHED: "✅", Status.SKIPPED: "⏭️"}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """All outcomes of a batch. ``seconds`` are wall time; ``began`` has a time zone.
+
+    ``warnings`` are those of all models, and what was asked in vain.
+    """
+
+    file: str
+    began: datetime
+    seconds: float
+    outcomes: Sequence[Outcome]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings_of_left_out(self) -> list[str]:
+        """Those of the warnings about layers that engines lack."""
+        return [
+            f"{outcome.entry.name}: {layer['warning']}"
+            for outcome in self.outcomes
+            for layer in outcome.facts.get("left_out", ())
+        ]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the worst model."""
+        return worst_exit_code([outcome.exit_code for outcome in self.outcomes])
+
+    @property
+    def summary(self) -> str:
+        """``40 models in 12.3 s: 38 converted, 1 cached, 1 failed``"""
+        counts = Counter(outcome.status for outcome in self.outcomes)
+        text = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
+        many = f"{len(self.outcomes)} model{'' if len(self.outcomes) == 1 else 's'}"
+        return f"{many} in {self.seconds:.1f} s{': ' if text else ''}{text}"
+
+
+def json_report(result: BatchResult) -> str:
+    facts = {
+        "file": result.file,
+        "began": result.began.isoformat(timespec="seconds"),
+        "seconds": round(result.seconds, 3),
+        "exit_code": result.exit_code,
+        "models": [outcome.as_dict() for outcome in result.outcomes],
+    }
+    return result_text(facts)
+
+
+def junit_report(result: BatchResult) -> str:
+    """In the form of Ant and Jenkins: what the model is to blame for is a failure, the rest an error."""
+    counts = Counter(map(_kind, result.outcomes))
+    totals = {"tests": len(result.outcomes), "failures": counts["failure"], "errors": counts["error"]}
+    attributes = {name: str(count) for name, count in totals.items()} | {"time": f"{result.seconds:.3f}"}
+    root = ElementTree.Element("testsuites", {"name": command_words(Command("batch")), **attributes})
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {
+            "name": visible_line(Path(result.file).name),
+            **attributes,
+            "skipped": str(counts["skipped"]),
+            # Without a zone: so it is in the schema.
+            "timestamp": result.began.replace(tzinfo=None).isoformat(timespec="seconds"),
+        },
+    )
+    for outcome in result.outcomes:
+        _add_case(suite, outcome, Path(result.file).stem)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def _add_case(suite: ElementTree.Element, outcome: Outcome, group: str) -> None:
+    names = {"classname": visible_line(group), "name": visible_line(outcome.entry.name)}
+    case = ElementTree.SubElement(suite, "testcase", {**names, "time": f"{outcome.seconds:.3f}"})
+    kind, message = _kind(outcome), visible(outcome.message)
+    if kind == "skipped":
+        ElementTree.SubElement(case, kind, {"message": message})
+    elif kind is not None:
+        first = message.splitlines()[0] if message else outcome.status.value
+        element = ElementTree.SubElement(case, kind, {"type": outcome.status.value, "message": first})
+        element.text = message
+    if outcome.warnings:
+        ElementTree.SubElement(case, "system-err").text = "\n".join(map(visible_line, outcome.warnings))
+
+
+def _kind(outcome: Outcome) -> str | None:
+    if outcome.status.is_good:
+        return None
+    if outcome.status is Status.SKIPPED:
+        return "skipped"
+    return "failure" if outcome.status is Status.FAILED and outcome.exit_code != 1 else "error"
+
+
+def markdown_report(result: BatchResult) -> str:
+    """A table of the models, and the messages of those that failed."""
+    lines = [
+        f"### {_name(Path(result.file).name)}",
+        "",
+        result.summary,
+        "",
+        "| model | result | s | size | off by at most | warnings |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+        *map(_row, result.outcomes),
+    ]
+    for outcome in result.outcomes:
+        if outcome.message and outcome.status is not Status.SKIPPED:
+            text, fence = visible(outcome.message).rstrip(), _fence(outcome.message, 3)
+            lines += ["", f"**{_name(outcome.entry.name)}**", "", fence, text, fence]
+    return "\n".join(lines) + "\n"
+
+
+def _row(outcome: Outcome) -> str:
+    facts = outcome.facts
+    size = text_of_bytes(facts["bytes"]) if "bytes" in facts else ""
+    result = f"{_SIGNS.get(outcome.status, '❌')} {outcome.status.value}"
+    count = str(len(outcome.warnings) or "")
+    name = _name(outcome.entry.name).replace("|", r"\|")
+    cells = (name, result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
+    return f"| {' | '.join(cells)} |"
+
+
+def _largest(outcome: Outcome) -> str:
+    """The largest difference that a verification found."""
+    comparisons = (outcome.facts.get("verification") or {}).get("comparisons", [])
+    # JSON has no infinity: it is null there.
+    differences = [math.inf if one["max_abs"] is None else one["max_abs"] for one in comparisons]
+    return f"{max(differences):.1e}" if differences else ""
+
+
+def _name(text: str) -> str:
+    """A name as code: there, neither Markdown nor what sites add to it (links, mentions, formulas) means anything."""
+    name, fence = visible_line(text), _fence(text, 1)
+    space = "" if name.strip(" `") == name != "" else " "
+    return f"{fence}{space}{name}{space}{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """More backticks than the text has in a row."""
+    return "`" * max(least, *(len(run) + 1 for run in re.findall("`+", text)), least)

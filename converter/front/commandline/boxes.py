@@ -1,0 +1,115 @@
+"""A picture of what a detector found: its boxes on the image that it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.files.writing.files import atomic_write
+from prototrt.converter.running.data.images import holds_images
+from prototrt.surgery.ir import AtMost, Value
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from prototrt.converter.files.signatures.signature import Signature
+    from prototrt.surgery.ir import Array
+
+_COLORS = ("red", "blue", "green", "purple", "darkorange", "teal")
+"""Classes take turns; white text is legible on each."""
+
+
+class BoxPicture:
+    """Draws the rows of SSD and YOLO: image, class, score, x1, y1, x2, y2, the last four relative to the image.
+
+    Everything is checked before anything is computed: raises ``ConversionError`` if the net has no such rows or no
+    image, or if Pillow is missing.
+    """
+
+    def __init__(self, file: str, signature: Signature) -> None:
+        try:
+            import PIL.Image  # noqa: F401
+        except ImportError as error:
+            raise ConversionError(
+                Worded("{} needs Pillow", Option("draw")), fix=pip_install("samples")
+            ) from error
+        self.file = file
+        self._rows = _first(
+            "output", "rows of a detector, such as DetectionOutput returns", signature.results
+        )
+        self._image = _first("input", "images of 1 or 3 channels", signature.inputs)
+
+    def write(self, feeds: Sequence[Mapping[str, Array]], results: Sequence[Mapping[str, Array]]) -> None:
+        """All images of all calls, one below the other."""
+        from PIL import Image
+
+        drawn = [
+            _drawn(pixels, rows[rows[:, 0] == number])
+            for feed, result in zip(feeds, results, strict=True)
+            for rows in [np.reshape(result[self._rows], (-1, 7))]
+            for number, pixels in enumerate(feed[self._image])
+        ]
+        whole = Image.new("RGB", (max(image.width for image in drawn), sum(image.height for image in drawn)))
+        top = 0
+        for image in drawn:
+            whole.paste(image, (0, top))
+            top += image.height
+        with atomic_write(self.file) as stream:
+            whole.save(stream, format="PNG")
+
+
+def _first(kind: str, what: str, values: Iterable[Value]) -> str:
+    """The name of the first value that is of use here."""
+    useful = {"input": holds_images, "output": _holds_rows}[kind]
+    for value in values:
+        if useful(value):
+            return value.name
+    there = ", ".join(f"{value.name} {value.shape}" for value in values)
+    raise ConversionError(
+        f"no {kind} holds {what}",
+        because=f"the {kind}s are {there}",
+        fix=Worded("leave out {}", Option("draw")),
+    )
+
+
+def _holds_rows(value: Value) -> bool:
+    """Seven class scores of each proposal of Faster R-CNN are counted as well, but they have two axes."""
+    shape = value.shape
+    return len(shape) == 4 and shape[:2] == (1, 1) and isinstance(shape[2], AtMost) and shape[3] == 7
+
+
+def _drawn(pixels: Array, rows: Array) -> Image:
+    """One image (C, H, W), its smallest number black and its largest white, and the boxes (rows, 7) on it."""
+    from PIL import Image, ImageDraw
+
+    numbers = np.nan_to_num(pixels.astype(np.float64))
+    span = (np.ptp(numbers) or 1) / 255
+    # Caffe's images are BGR.
+    channels = np.broadcast_to((numbers - numbers.min())[::-1] / span, (3, *numbers.shape[1:]))
+    image = Image.fromarray(channels.transpose(1, 2, 0).round().astype(np.uint8))
+    draw = ImageDraw.Draw(image)
+    for label, score, corners in _boxes(rows, image.size):
+        color = _COLORS[label % len(_COLORS)]
+        draw.rectangle(corners, outline=color, width=2)
+        text = f"{label}: {score:.2f}"
+        draw.rectangle(draw.textbbox(corners[:2], text), fill=color)
+        draw.text(corners[:2], text, fill="white")
+    return image
+
+
+def _boxes(
+    rows: Array, size: tuple[int, int]
+) -> Iterator[tuple[int, float, tuple[float, float, float, float]]]:
+    """Class, score and corners in pixels. The best boxes come last, so that they are on top."""
+    width, height = size
+    # A row of -1 means that nothing was found.
+    boxes = rows[np.isfinite(rows).all(axis=1) & (rows[:, 1] >= 0)]
+    for _, label, score, *corners in boxes[np.argsort(boxes[:, 2], kind="stable")].tolist():
+        x1, y1, x2, y2 = np.clip(corners, 0, 1) * (width - 1, height - 1, width - 1, height - 1)
+        if x1 <= x2 and y1 <= y2:
+            yield int(label), score, (x1, y1, x2, y2)

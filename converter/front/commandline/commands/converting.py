@@ -1,0 +1,244 @@
+"""Commands that write a net in another form: an engine, ONNX, a deploy net, a model repository."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prototrt.caffe_proto.common.shell_words import joined
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.front.commandline.frame import HELP, Guarded
+from prototrt.converter.front.commandline.options.building import build_options
+from prototrt.converter.front.commandline.options.common import (
+    common_options,
+    json_option,
+    text_target_option,
+    verbosity,
+)
+from prototrt.converter.front.commandline.options.groups import gathered
+from prototrt.converter.front.commandline.options.loading import (
+    model_options,
+    net_options,
+    rule_options,
+    upgrade_options,
+)
+from prototrt.converter.front.commandline.options.parameter_types import OutputFile
+from prototrt.converter.front.commandline.options.rewriting import rewrite_options
+from prototrt.converter.front.commandline.options.serving import deepstream_options, triton_options
+from prototrt.converter.front.commandline.options.stages import print_after_option, printing_after
+from prototrt.converter.front.commandline.printing import (
+    print_result,
+    report_graph,
+    tell,
+    tell_summary,
+    tell_written,
+    warn,
+    write_text,
+)
+from prototrt.converter.options import (
+    NO_SUFFIX,
+    BuildOptions,
+    ConversionOptions,
+    DeepStreamOptions,
+    TritonOptions,
+    UpgradeStage,
+)
+from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.converter.front.steps import WrittenRule
+
+
+@click.command(cls=Guarded, context_settings=HELP)
+@model_options
+@rewrite_options
+@build_options
+@print_after_option
+@json_option
+@common_options
+@gathered(options=ConversionOptions)
+def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...], as_json: bool) -> None:
+    """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model or a PyTorch module.
+
+    Writes FILE, and its manifest FILE.json: bindings, recurrent pairs, origin.
+    """
+    from prototrt.converter.conversion import convert_files
+    from prototrt.converter.front.commandline.progress import BuildProgress, terminal
+    from prototrt.converter.front.commandline.summaries import Conversion
+
+    if print_after and as_json:
+        raise click.UsageError("--print-after prints text: leave out --json")
+    with (
+        printing_after(print_after),
+        BuildProgress(None if verbosity().quiet else terminal()) as progress,
+    ):
+        converted = convert_files(model, replace(options, progress=progress), report_graph)
+    warn(converted.doubts)
+    print_result(Conversion(converted), as_json, tell_summary)
+
+
+@click.command(cls=Guarded)
+@net_options
+@text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX)
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
+    """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
+
+    Data layers become inputs, and each loss becomes the prediction it consumes. Caffe reads
+    the result, with the same weights.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.files.writing.texts import prototxt
+    from prototrt.converter.front import steps
+    from prototrt.surgery.building.input_sizes import shapes_of_options
+
+    net = steps.deploy(load(model, options=loading), shapes_of_options(rewriting))
+    warn(net.warnings)
+    write_text(target, net.text, prototxt)
+    if target is not None:
+        tell_written(target)
+        step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
+        tell(f"next     {joined(step)}")
+
+
+@click.command(cls=Guarded)
+@upgrade_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def upgrade(
+    model: str,
+    weights_file: tuple[str, ...],
+    stage: UpgradeStage,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL, and WEIGHTS of any form, as a prototxt and a caffemodel of today.
+
+    Old forms, HDF5 and npz weights, old shapes of blobs and spellings of forks are upgraded, and training nets
+    are reduced to their deploy nets. Names and comments stay.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.backends.caffe.upgrading import upgrade
+    from prototrt.converter.files.writing.texts import prototxt
+    from prototrt.surgery.building.input_sizes import shapes_of_options
+
+    file, weights = _net_and_weights(weights_file)
+    if file is None and (as_json or loading.weights is not None):
+        raise click.UsageError("the prototxt is printed without -o: also give -o FILE.prototxt")
+    net = load(model, options=loading)
+    written = upgrade(net, file, weights, stage, rewriting, shapes_of_options(rewriting))
+    warn(written.warnings)
+    if file is None:
+        write_text(None, written.text, prototxt)
+    else:
+        print_result(written, as_json, tell_summary)
+
+
+def _net_and_weights(targets: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """The files of ``-o``: the prototxt, and the caffemodel."""
+    weights = [target for target in targets if target.lower().endswith(".caffemodel")]
+    nets = [target for target in targets if target not in weights]
+    if len(nets) > 1 or len(weights) > 1:
+        raise click.UsageError("-o names two files of one kind: give one prototxt, and one caffemodel")
+    if weights and not nets:
+        raise click.UsageError("-o names a caffemodel alone: also give -o FILE.prototxt")
+    return next(iter(nets), None), next(iter(weights), None)
+
+
+@click.command("new-rule", cls=Guarded)
+@rule_options
+@click.option("-o", "target", type=OutputFile(".py"), required=True, help="The file to write.")
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+def new_rule(
+    model: str, layer: str, loading: LoadOptions, rewriting: RewriteOptions, target: str, as_json: bool
+) -> None:
+    """Begin a rule for LAYER of MODEL in a new file, with its fields, bottoms and blobs.
+
+    Beside it is a test that compares the rule with recorded arrays.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.front import steps
+
+    written = steps.new_rule(load(model, options=loading), layer, target, rewriting)
+    print_result(written, as_json, lambda written: tell_rule(written, model))
+
+
+def tell_rule(written: WrittenRule, model: str) -> None:
+    """Say what was written, how the test is run, and how a command takes the rule."""
+    from prototrt.converter.front.commandline.wording import command_line_words
+
+    for file in (written.file, written.test):
+        tell_written(file)
+    tell(f"test     {joined(['python', '-m', 'pytest', written.test])}")
+    step = joined(["prototrt", "convert", model, "WEIGHTS.caffemodel"])
+    option = command_line_words(written.rule.usage(written.file))
+    tell(f"next     {step} {option} {joined(['-o', f'{Path(model).stem}.plan'])}")
+
+
+@click.command(cls=Guarded)
+@model_options
+@rewrite_options
+@triton_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, serving=TritonOptions, building=BuildOptions)
+def triton(
+    model: str,
+    repository: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    serving: TritonOptions,
+    building: BuildOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL with WEIGHTS into a model repository of Triton Inference Server.
+
+    The batch becomes the first axis of all inputs and outputs. For a recurrent net the server keeps
+    the state of each sequence and gives cont: clients send the other inputs.
+    """
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.front import steps
+    from prototrt.converter.front.commandline.summaries import ModelFolder
+
+    began = time.perf_counter()
+    net = load_with_weights(model, loading, rewriting)
+    written = steps.triton(net, repository, serving, rewriting, building, report_graph)
+    print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)
+
+
+@click.command(cls=Guarded)
+@model_options
+@rewrite_options
+@deepstream_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, streaming=DeepStreamOptions)
+def deepstream(
+    model: str,
+    folder: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    streaming: DeepStreamOptions,
+    as_json: bool,
+) -> None:
+    """Write MODEL with WEIGHTS as the files that Gst-nvinfer of DeepStream needs.
+
+    They are an ONNX model, a config, labels and, for detectors, the source of a parser for the boxes.
+    """
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.front import steps
+    from prototrt.converter.front.commandline.summaries import DeepStreamFolder
+
+    began = time.perf_counter()
+    net = load_with_weights(model, loading, rewriting)
+    written = steps.deepstream(net, folder, streaming, rewriting, report_graph)
+    print_result(DeepStreamFolder(written, time.perf_counter() - began), as_json, tell_summary)

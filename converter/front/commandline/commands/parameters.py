@@ -1,0 +1,104 @@
+"""Commands that read and write single parameters of weights."""
+
+from __future__ import annotations
+
+import click
+
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.front.commandline.frame import Commands
+from prototrt.converter.front.commandline.options.common import common_options, json_option
+from prototrt.converter.front.commandline.options.groups import gathered
+from prototrt.converter.front.commandline.options.loading import parameter_options
+from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.converter.front.commandline.printing import print_result, tell_summary, warn
+from prototrt.converter.options import NO_SUFFIX, PARAMETER_NAMES, ParameterNames
+
+_ARRAYS = (".npz", ".safetensors", ".pt", ".pth")
+
+
+@click.group(cls=Commands)
+@common_options
+def weights() -> None:
+    """The matrices and biases of a net: listed, read, and written into new weights.
+
+    A parameter is called LAYER/PARAMETER, as in lstm1/W_hc, and the rows of a gate LAYER/PARAMETER/GATE, as in
+    lstm1/W_hc/f.
+    """
+
+
+@weights.command("list", short_help="List layers, parameters, gates and shapes.")
+@parameter_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions)
+def list_(model: str, loading: LoadOptions, as_json: bool) -> None:
+    """List the matrices and biases of MODEL in WEIGHTS: layer, parameter, gate, shape."""
+    from prototrt.caffe_proto import load
+    from prototrt.converter.front.commandline.report import print_parameters
+    from prototrt.converter.front.parameters.editing import list_parameters
+
+    print_result(list_parameters(load(model, options=loading)), as_json, print_parameters)
+
+
+@weights.command(short_help="Write matrices and biases to a file of arrays.")
+@parameter_options
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-o", "target", type=OutputFile(*_ARRAYS), required=True, help="The file of arrays to write.")
+@click.option(
+    "--names",
+    "naming",
+    type=click.Choice(PARAMETER_NAMES),
+    default="prototrt",
+    show_default=True,
+    help="pytorch: one layer, NAME, under the names that torch.nn.LSTM, GRU or RNN has.",
+)
+@json_option
+@common_options
+@gathered(loading=LoadOptions)
+def get(
+    model: str,
+    loading: LoadOptions,
+    names: tuple[str, ...],
+    target: str,
+    naming: ParameterNames,
+    as_json: bool,
+) -> None:
+    """Write parameters of MODEL in WEIGHTS to a file: those called NAME, or those of all recurrent layers.
+
+    In a NAME, * and ? stand for anything.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.front.parameters.editing import get_parameters
+
+    net = load(model, options=loading)
+    print_result(get_parameters(net, names, naming, target), as_json, tell_summary)
+
+
+@weights.command("set", short_help="Write new weights with matrices and biases from a file of arrays.")
+@parameter_options
+@click.argument("source", type=InputFile())
+@click.option(
+    "-o",
+    "target",
+    type=OutputFile(".caffemodel", ".pb", NO_SUFFIX),
+    required=True,
+    help="The weights to write: a caffemodel, or the init net of a Caffe2 net.",
+)
+@click.option("--layer", metavar="NAME", help="The layer that a state dict of PyTorch is for.")
+@json_option
+@common_options
+@gathered(loading=LoadOptions)
+def set_(
+    model: str, loading: LoadOptions, source: str, target: str, layer: str | None, as_json: bool
+) -> None:
+    """Write the WEIGHTS of MODEL to a new file, with parameters from SOURCE.
+
+    SOURCE is an npz or safetensors file, or a state dict of PyTorch (.pt), which is read without running it.
+    Its names are those that `list` prints, or those of torch.nn.LSTM, GRU or RNN.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.front.parameters.editing import set_parameters
+
+    edited = set_parameters(load(model, options=loading), source, target, layer)
+    warn(edited.warnings)
+    print_result(edited, as_json, tell_summary)

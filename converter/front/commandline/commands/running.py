@@ -1,0 +1,262 @@
+"""Commands that compute: a net on the CPU, or an engine on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from prototrt.caffe_proto.common.visible import visible_line
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.front.commandline.frame import Guarded
+from prototrt.converter.front.commandline.options.calibrating import (
+    ScalesFiles,
+    ScaleSources,
+    calibrate_options,
+)
+from prototrt.converter.front.commandline.options.common import (
+    common_options,
+    json_option,
+    refuse_options_beside,
+    verbosity,
+)
+from prototrt.converter.front.commandline.options.groups import gathered
+from prototrt.converter.front.commandline.options.loading import model_options
+from prototrt.converter.front.commandline.options.rewriting import preprocess_option, rewrite_options
+from prototrt.converter.front.commandline.options.running import (
+    CallOptions,
+    RunningOptions,
+    call_options,
+    running_options,
+)
+from prototrt.converter.front.commandline.options.verifying import verify_options
+from prototrt.converter.front.commandline.printing import (
+    print_result,
+    report_graph,
+    tell_summary,
+    warn,
+    write_text,
+)
+from prototrt.converter.options import (
+    MOST_CALLS,
+    ON_DEVICES,
+    CalibrateOptions,
+    DataOptions,
+    VerifyOptions,
+    Way,
+)
+from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.converter.running.sessions.session import Session
+    from prototrt.surgery.ir import Graph
+
+
+@click.command(cls=Guarded)
+@model_options
+@rewrite_options
+@call_options
+@running_options
+@json_option
+@common_options
+@gathered(
+    loading=LoadOptions, rewriting=RewriteOptions, data=DataOptions, asked=CallOptions, running=RunningOptions
+)
+def run(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    data: DataOptions,
+    asked: CallOptions,
+    running: RunningOptions,
+    as_json: bool,
+) -> None:
+    """Run MODEL with WEIGHTS on the CPU. MODEL may also be an ONNX model that `convert` wrote, or an engine, on a GPU.
+
+    State starts at zero and is carried from call to call; each file of a folder starts anew. An array NAME of an
+    npz file is fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls are written
+    as NAME/0, NAME/1, ...
+    """
+    from prototrt.converter.files.signatures.feeds import write_results
+    from prototrt.converter.front.commandline.boxes import BoxPicture
+    from prototrt.converter.front.commandline.summaries import Calls
+    from prototrt.converter.running.data.calls import some_calls
+
+    data.refuse_no_source()
+    with session_of(model, loading, asked.watching(rewriting), asked, running) as session:
+        picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
+        inputs = some_calls(data, session.signature, asked.calls)
+        warn(inputs.warnings)
+        results, drawn = [], []
+        for call in inputs.calls():
+            if call.starts_anew:
+                session.reset()
+            results.append(session.run(call.feeds))
+            if picture is not None:
+                drawn.append(call.feeds)
+    write_results(asked.target, results)
+    if picture is not None:
+        picture.write(drawn, results)
+    print_result(Calls(asked.target, results), as_json, tell_summary)
+
+
+@click.command(cls=Guarded)
+@model_options
+@rewrite_options
+@click.option(
+    "--calls",
+    type=click.IntRange(min=1, max=MOST_CALLS),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="How many calls to time.",
+)
+@click.option("--profile", is_flag=True, help="Also print the time of each layer.")
+@running_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=RunningOptions)
+def bench(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    calls: int,
+    profile: bool,
+    running: RunningOptions,
+    as_json: bool,
+) -> None:
+    """Time the calls of MODEL: of a plan, or of an engine that is built from MODEL and WEIGHTS.
+
+    Where no engine runs, MODEL with WEIGHTS is timed in the other ways of `run --on` that work here, on the CPU and
+    on the GPU if there is one. Inputs are random. Each way makes ten calls that do not count, and ends after ten
+    seconds. "queued" is the time until Python continues while the GPU works.
+    """
+    from prototrt.converter.checking.machines.benchmark import bench
+    from prototrt.converter.front.commandline.report import print_benchmark
+    from prototrt.converter.running.runtime.plan_file import is_plan
+
+    if is_plan(model):
+        with running.session(model, "calls", "profile") as session:
+            result = bench(session, calls, profile=profile)
+    else:
+        running.refuse_for_net(model)
+        result = bench(rewritten(model, loading, rewriting), calls, profile=profile)
+    warn(result.notes)
+    print_result(result, as_json, print_benchmark)
+
+
+@click.command(cls=Guarded)
+@model_options
+@rewrite_options
+@verify_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, verifying=VerifyOptions)
+def verify(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    verifying: VerifyOptions,
+    as_json: bool,
+) -> None:
+    """Compute MODEL with WEIGHTS in several ways, and compare with our primitives.
+
+    If a tolerance is exceeded, the first offending layer is named, and the exit code is 5.
+    With int8 or fp8, two tables show what that costs: each output, and each layer quantized alone.
+    """
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.converter.front.commandline.progress import bar_of_parts
+    from prototrt.converter.front.commandline.report import print_verification
+    from prototrt.converter.front.steps import verify
+
+    net = load_with_weights(model, loading, rewriting)
+    with bar_of_parts(verbosity().quiet) as progress:
+        options = replace(verifying, rewriting=rewriting, progress=progress)
+        verification = verify(net, options, report_graph)
+    print_result(verification, as_json, print_verification)
+    verification.refuse()
+
+
+@click.command(cls=Guarded)
+@model_options
+@calibrate_options
+@preprocess_option
+@json_option
+@common_options
+@gathered(
+    loading=LoadOptions,
+    rewriting=RewriteOptions,
+    calibrating=CalibrateOptions,
+    sources=ScaleSources,
+    written=ScalesFiles,
+)
+def calibrate(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    calibrating: CalibrateOptions,
+    sources: ScaleSources,
+    written: ScalesFiles,
+    as_json: bool,
+) -> None:
+    """Run MODEL with WEIGHTS on data, and write the scale of each value that int8 or fp8 quantizes.
+
+    The data should be like those that the net will meet: some hundred images, say. State is carried from call to
+    call as for `run`; each file starts anew. Weights need no data: each of their channels has its own scale.
+    """
+    from prototrt.converter.files.writing.texts import json_value
+    from prototrt.converter.front.commandline.calibrating import scales_of
+
+    sources.refuse_beside(calibrating)
+    scales = scales_of(model, loading, rewriting, calibrating, sources, written)
+    warn(scales.warnings)
+    for target, text in scales.texts.items():
+        write_text(
+            target, text, json_value if target == written.target or target.lower().endswith(".json") else None
+        )
+    print_result(scales, as_json, tell_summary)
+
+
+def rewritten(model: str, loading: LoadOptions, rewriting: RewriteOptions) -> Graph:
+    """The graph of a net with weights; its warnings are printed."""
+    from prototrt.converter.conversion import load_with_weights
+    from prototrt.surgery.pipeline import rewrite
+
+    return report_graph(rewrite(load_with_weights(model, loading, rewriting), options=rewriting))
+
+
+def session_of(
+    model: str, loading: LoadOptions, rewriting: RewriteOptions, asked: CallOptions, running: RunningOptions
+) -> Session:
+    """A session on a net with its weights, on a plan, or on the file of an ONNX model.
+
+    Raises ``UsageError`` for options that are for one of the others.
+    """
+    from prototrt.converter.checking.machines.memory import refuse_large_values
+    from prototrt.converter.running.runtime.plan_file import is_plan
+    from prototrt.converter.running.sessions.session import Session, is_onnx_file
+
+    on, data = asked.on, [field.name for field in fields(DataOptions)]
+    of_a_call = (*data, "target", "on", "calls", "draw")
+    if is_onnx_file(model):
+        running.refuse_for_onnx(model)
+        _refuse_other_ways(on, "onnx", model, "an ONNX model")
+        refuse_options_beside(model, "an ONNX model", "as_json", "device", "trust", *of_a_call)
+        return Session(model, cut=True, device=asked.device, trust=running.trust)
+    if not is_plan(model):
+        running.refuse_for_net(model)
+        if asked.device is not None and on not in ON_DEVICES:
+            raise click.UsageError(f"--device is for --on {', '.join(ON_DEVICES)}")
+        graph = rewritten(model, loading, rewriting)
+        refuse_large_values(graph, rewriting)
+        return Session(graph, on=on, cut=True, device=asked.device)
+    _refuse_other_ways(on, "engine", model, "an engine")
+    return running.session(model, *of_a_call)
+
+
+def _refuse_other_ways(on: Way | None, own: Way, file: str, kind: str) -> None:
+    if on not in (None, own):
+        raise click.UsageError(
+            f"--on {on} is for nets, but {visible_line(file)} is {kind}\n  fix: leave it out"
+        )

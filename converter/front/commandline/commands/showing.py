@@ -1,0 +1,229 @@
+"""Commands that show what a file, prototrt or this machine holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.front.commandline.frame import Guarded
+from prototrt.converter.front.commandline.options.common import (
+    common_options,
+    json_option,
+    text_target_option,
+)
+from prototrt.converter.front.commandline.options.groups import gathered
+from prototrt.converter.front.commandline.options.loading import drawing_options
+from prototrt.converter.front.commandline.options.parameter_types import InputFile
+from prototrt.converter.front.commandline.options.rewriting import rewrite_options
+from prototrt.converter.front.commandline.options.running import TrustOptions, selftest_options, trust_options
+from prototrt.converter.front.commandline.options.stages import (
+    inspection_stage_options,
+    print_after_option,
+    printing_after,
+    refuse_idle_reader,
+    refuse_rewriting_options,
+    split_stages,
+    stage_options,
+)
+from prototrt.converter.front.commandline.printing import (
+    print_json,
+    print_result,
+    show_lines,
+    tell,
+    tell_summary,
+    tell_written,
+    warn,
+)
+from prototrt.converter.options import SectionName
+from prototrt.converter.showing.views.stages import Reader, ShownStage
+from prototrt.surgery.options import RewriteOptions
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto import Model
+
+
+@click.command(cls=Guarded)
+@drawing_options
+@rewrite_options
+@inspection_stage_options
+@print_after_option
+@trust_options
+@json_option
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, trusting=TrustOptions)
+def inspect(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    trusting: TrustOptions,
+    names: tuple[str, ...],
+    reader: Reader,
+    print_after: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the layers of MODEL: shapes, parameters, multiply-adds, recurrent pairs.
+
+    Multiply-adds are counted for one call; element-wise work is not counted.
+    "per step" counts one of the T steps of a recurrent layer.
+
+    Any other file is shown, too: weights alone, an engine, an ONNX model, a Caffe2 net, arrays, scales, a mean
+    file, a manifest. The last line says what to do with it.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.front.commandline.glance import Glance, print_glance
+    from prototrt.converter.front.commandline.report import print_inspection
+    from prototrt.converter.front.steps import inspect
+    from prototrt.converter.showing.glance.manifests import with_checked_files
+    from prototrt.surgery.views.inspection import Inspection
+
+    absent = trusting.check_files(model)
+    stage, net_stages = split_stages(names, reader)
+    loading = replace(loading, stages=(*loading.stages, *net_stages))
+    if stage.name != "parsed" or print_after:
+        print_graphs(load(model, options=loading), rewriting, stage, print_after, as_json)
+        return
+    refuse_rewriting_options()
+    result = inspect(model, loading, rewriting)
+    if isinstance(result, Inspection):
+        print_result(result, as_json, print_inspection)
+    else:
+        checked = result if absent is None else with_checked_files(result, absent)
+        print_result(Glance(checked), as_json, print_glance)
+
+
+@click.command(cls=Guarded)
+@drawing_options
+@rewrite_options
+@text_target_option()
+@stage_options
+@click.option(
+    "--verification",
+    type=InputFile(),
+    metavar="FILE.json",
+    help="The output of `verify --json`, to show on a page.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser.")
+@common_options
+@gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=ShownStage)
+def dot(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    target: str | None,
+    stage: ShownStage,
+    verification: str | None,
+    is_opened: bool,
+) -> None:
+    """Draw MODEL in Graphviz's language, or as .svg, .png, .pdf, or as a page: .html.
+
+    The page shows the net beside the graph, with shapes, costs and warnings, in one file.
+    Nodes made by surgery are dashed, the body of a Scan has a frame, and state that is
+    fed back is a red, dashed arrow.
+    """
+    from prototrt.caffe_proto import load
+    from prototrt.converter.front.commandline.wording import command_line_words
+    from prototrt.converter.showing.views.pictures import TEXT, draw, is_page, refuse_other_formats
+
+    if is_opened and (target is None or target.lower().endswith(TEXT)):
+        raise click.UsageError("--open is for pages and images: also give -o FILE.html")
+    if target is not None:
+        refuse_other_formats(target)
+    if verification is not None and not is_page(target):
+        raise click.UsageError("--verification is for pages: also give -o FILE.html")
+    refuse_idle_reader(stage)
+    net = load(model, options=loading)
+    drawing = draw(net, target, rewriting, stage, verification, command_line_words)
+    if drawing.dot is not None:
+        show_lines(drawing.dot, end="")
+    warn(drawing.warnings)
+    if target is not None:
+        tell_written(target)
+    if is_opened and target is not None:
+        open_in_browser(target)
+
+
+@click.command(cls=Guarded)
+@click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
+@json_option
+@common_options
+def layers(markdown: bool, as_json: bool) -> None:
+    """List the supported layer types and what each becomes."""
+    from prototrt.converter.front.commandline.report import print_support
+    from prototrt.surgery.views.support import markdown_table, supported_layers
+
+    if as_json:
+        print_json({"layers": [row.as_dict() for row in supported_layers()]})
+    elif markdown:
+        show_lines(markdown_table(supported_layers()))
+    else:
+        print_support(supported_layers())
+
+
+@click.command(cls=Guarded)
+@json_option
+@common_options
+def doctor(as_json: bool) -> None:
+    """Report what is installed here, what it can build and run, and what to install."""
+    from prototrt.converter.checking.machines.doctor import diagnose
+    from prototrt.converter.front.commandline.report import print_diagnosis
+
+    print_result(diagnose(), as_json, print_diagnosis)
+
+
+@click.command(cls=Guarded)
+@selftest_options
+@json_option
+@common_options
+def selftest(
+    target: str | None, only: tuple[SectionName, ...], budget: float | None, shown: str | None, as_json: bool
+) -> None:
+    """Try on this machine what prototrt does, in less than five minutes, and say in a few lines what works.
+
+    On a GPU, nets of every family are built, run and compared with Caffe's numbers, and LSTMs are timed beside cuDNN
+    and what the GPU can do at best. Without one, nets are built if TensorRT for RTX is installed, and run on the CPU.
+    Each section runs in a process of its own, which may crash. The results name neither the machine nor its user.
+    """
+    from prototrt.converter.checking.selftest.results import read
+    from prototrt.converter.checking.selftest.selftest import selftest
+
+    if shown is not None:
+        if target is not None or only or budget is not None:
+            raise click.UsageError("--show is for results that are there: leave out the other options")
+        results = read(shown)
+        print_result(results, as_json, lambda results: show_lines(results.markdown(), end=""))
+        return
+    results = selftest(only, budget, lambda line: tell(line, err=True))
+    if target is not None:
+        results.save(target)
+    print_result(results, as_json, tell_summary)
+    results.refuse()
+
+
+def print_graphs(
+    net: Model, options: RewriteOptions, stage: ShownStage, print_after: Sequence[str], as_json: bool
+) -> None:
+    """Print the graph of a stage as text, and the graphs after the named passes."""
+    from prototrt.converter.front.commandline.wording import command_line_words
+    from prototrt.surgery.pipeline import rewrite
+
+    if as_json:
+        raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
+    with printing_after(print_after):
+        graph = rewrite(net, options=replace(options, require_weights=False))
+        shown = graph if stage.name == "rewritten" else stage.lowered(graph)
+    if stage.name != "parsed":
+        show_lines(shown.text(), end="")
+    warn(graph.in_words_of(command_line_words).warnings)
+
+
+def open_in_browser(file: str) -> None:
+    """Show the file. If there is no browser, as on a server, a warning says so: the file is written."""
+    import webbrowser
+
+    if not webbrowser.open(Path(file).resolve().as_uri()):
+        warn([f"no browser was found: open {file} yourself"])

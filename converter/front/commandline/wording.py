@@ -1,0 +1,88 @@
+"""How the command line spells the options and commands that a message names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from prototrt.caffe_proto.common.shell_words import quoted
+from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, Varying, command_words, worded
+from prototrt.converter.front.commandline.options.parameter_types import Words
+
+
+def command_line_words(named: Option | Command) -> str:
+    """``--output fc``, ``prototrt calibrate``.
+
+    An option is spelled as by the command that runs, or by another command where this one lacks it.
+    """
+    return command_words(named) if isinstance(named, Command) else _option_words(named)
+
+
+def _option_words(option: Option) -> str:
+    parameter = next((each for each in _parameters() if each.name == option.name), None)
+    if parameter is None:
+        return f"--{option.name.replace('_', '-')}"
+    spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
+    repeats = parameter.multiple and not isinstance(parameter.type, Words)
+    value = _pools(option.value) if option.name == "mem_pool_size" else option.value
+    return " ".join(_spelled(spelling, value, repeats=repeats, is_range=option.name in ("sizes", "profiles")))
+
+
+def in_command_line_words(facts: Any) -> Any:
+    """Facts for JSON, with every text in the command line's words."""
+    if isinstance(facts, str):
+        return worded(facts, command_line_words)
+    if isinstance(facts, Mapping):
+        return {name: in_command_line_words(fact) for name, fact in facts.items()}
+    if isinstance(facts, Sequence):
+        return [in_command_line_words(fact) for fact in facts]
+    return facts
+
+
+def _parameters() -> Iterator[click.Parameter]:
+    """Those of the command that runs, then those of all the others."""
+    context = click.get_current_context(silent=True)
+    while context is not None:
+        yield from _with_those_below(context.command)
+        context = context.parent
+
+
+def _with_those_below(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            yield from _with_those_below(below)
+
+
+def _spelled(spelling: str, value: OptionValue | None, *, repeats: bool, is_range: bool) -> Iterator[str]:
+    """The option as it is written with this value: once for each part of it if the option repeats."""
+    if value is None or value is True:
+        yield spelling
+        return
+    texts = [quoted(text) for text in (_ranges(value) if is_range else _texts(value))]
+    for text in texts if repeats else [",".join(texts)]:
+        yield f"{spelling} {text}"
+
+
+def _pools(value: OptionValue | None) -> OptionValue | None:
+    """Sizes of pools as trtexec writes them, with colons."""
+    return [f"{pool}:{size}" for pool, size in value.items()] if isinstance(value, Mapping) else value
+
+
+def _texts(value: OptionValue) -> list[str]:
+    if isinstance(value, Mapping):
+        return [
+            f"{name}={sizes}" if isinstance(sizes, str) else f"{name}:{'x'.join(map(_size, sizes))}"
+            for name, sizes in value.items()
+        ]
+    return [str(value)] if isinstance(value, int | float | str) else list(value)
+
+
+def _ranges(value: Any) -> list[str]:
+    return [f"{name}={'..'.join(map(str, sizes))}" for name, sizes in value.items()]
+
+
+def _size(size: int | str) -> str:
+    return f"[{size}]" if isinstance(size, Varying) else str(size)

@@ -1,0 +1,68 @@
+"""Files of arrays by name: npz, safetensors and PyTorch's state dicts, told apart by their suffixes."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.weights import Array
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
+from prototrt.converter.backends.torch.safetensors import read_safetensors, write_safetensors
+from prototrt.converter.files.writing.files import atomic_write
+from prototrt.converter.front.parameters.state_dict import read_state_dict, write_state_dict
+
+_READERS: Mapping[str, Callable[[str], Mapping[str, Array]]] = {
+    ".npz": ArraysOfFile,
+    ".pt": read_state_dict,
+    ".pth": read_state_dict,
+    ".safetensors": read_safetensors,
+}
+SUFFIXES = (*_READERS,)
+
+
+def read_arrays(file: PathLike) -> Mapping[str, Array]:
+    """The arrays of a file. Raises ``ConversionError``."""
+    return _READERS[_suffix(file)](os.fspath(file))
+
+
+def write_arrays(file: PathLike, arrays: Mapping[str, Array]) -> None:
+    """Write the arrays, as float32. Raises ``ConversionError``; then nothing is written."""
+    write = _WRITERS[_suffix(file)]
+    with atomic_write(os.fspath(file)) as stream:
+        write(stream, {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()})
+
+
+def _suffix(file: PathLike) -> str:
+    suffix = Path(os.fspath(file)).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise OptionsError(
+            f"{os.fspath(file)} ends in {suffix or 'no suffix'}, expected one of {', '.join(SUFFIXES)}",
+            fix="give a file of arrays of one of these kinds",
+        )
+    return suffix
+
+
+def _write_npz(stream: BinaryIO, arrays: Mapping[str, Array]) -> None:
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _write_safetensors(stream: BinaryIO, arrays: Mapping[str, Array]) -> None:
+    write_safetensors(stream, arrays, {})
+
+
+_WRITERS: Mapping[str, Callable[[BinaryIO, Mapping[str, Array]], None]] = {
+    ".npz": _write_npz,
+    ".pt": write_state_dict,
+    ".pth": write_state_dict,
+    ".safetensors": _write_safetensors,
+}

@@ -1,0 +1,200 @@
+"""Images as inputs of a net, prepared as the user says: size, order of channels, mean, scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.common.files import LARGEST_IMAGE, refuse_size
+from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE
+from prototrt.converter.files.signatures.feeds import Feeds
+from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.options import ChannelOrder
+from prototrt.surgery.ir import Array, Value
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What Pillow may recognize in a file, whatever its name. It reads others with programs such as Ghostscript."""
+_MOST_PIXELS = 64_000_000
+_SMALLER = "make it smaller, or remove it"
+IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What becomes of an image before it enters the net: ``(pixels - mean) * scale``, pixels from 0 to 255.
+
+    ``resize`` is the height and width that an image gets before its middle is cropped to the size of the input; a
+    single number is the length of its shorter side. Without it, an image gets the size of the input. ``channels``
+    is their order, ``"bgr"`` as for Caffe's own tools, or ``"rgb"``. ``mean`` has one number, or one for each
+    channel, in that order.
+    """
+
+    mean: Sequence[float] = ()
+    scale: float = 1.0
+    channels: ChannelOrder = "bgr"
+    resize: tuple[int, ...] | None = None
+
+    @property
+    def names_in_use(self) -> list[str]:
+        """The fields that differ from their defaults."""
+        return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFolder:
+    """Files of images, and the input (N, C, H, W) that they are for."""
+
+    files: Sequence[Path]
+    input: Value
+    preparation: Preparation
+
+    @classmethod
+    def of(
+        cls, files: Sequence[Path], where: str, signature: Signature, preparation: Preparation
+    ) -> ImageFolder:
+        """Raises ``ConversionError`` where the net does not read images and nothing else, or without Pillow."""
+        try:
+            import PIL.Image  # noqa: F401
+        except ImportError as error:
+            raise ConversionError("reading images needs Pillow", fix=pip_install("samples")) from error
+        needed = [value for value in signature.inputs if value.name not in signature.states]
+        inputs_text = ", ".join(f"{value.name} {value.shape}" for value in needed)
+        if len(needed) != 1 or not holds_images(needed[0]):
+            raise NetError(
+                "holds images, but the net does not read images alone",
+                where=where,
+                because=f"the inputs are {inputs_text}, expected one of (N, 3, H, W) or (N, 1, H, W)",
+                fix=Worded(
+                    "give npz files, or use {} instead of {}", Option("data_loader"), Option("inputs")
+                ),
+            )
+        _refuse_mean(preparation, needed[0], where)
+        return cls(files, needed[0], preparation)
+
+    @property
+    def count(self) -> int:
+        """How many batches there are."""
+        return -(-len(self.files) // self._shape[0])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        rest = len(self.files) % self._shape[0]
+        if not rest:
+            return ()
+        return (
+            f"{len(self.files)} images do not fill batches of {self._shape[0]}: the last batch repeats"
+            f" the first {self._shape[0] - rest}",
+        )
+
+    def batches(self) -> Iterator[tuple[str, Feeds]]:
+        """The images in the order of their names, N at a time; the first ones once more fill the last batch."""
+        size = self._shape[0]
+        for first in range(0, len(self.files), size):
+            files = [self.files[place % len(self.files)] for place in range(first, first + size)]
+            images = np.stack([self._prepared(file) for file in files])
+            yield str(files[0]), {self.input.name: images}
+
+    @cached_property
+    def _shape(self) -> tuple[int, int, int, int]:
+        """N, C, H, W; what varies is 1."""
+        batch, channels, height, width = (dim if isinstance(dim, int) else 1 for dim in self.input.shape)
+        return batch, channels, height, width
+
+    def _prepared(self, file: Path) -> Array:
+        """One image (C, H, W)."""
+        from PIL import Image
+
+        refuse_size(file, file.stat().st_size, "an image", LARGEST_IMAGE)
+        try:
+            with Image.open(file, formats=_FORMATS) as image:
+                self._refuse_pixels(file, image.size)
+                pixels = np.asarray(
+                    self._sized(image.convert("L" if self._shape[1] == 1 else "RGB")), np.float32
+                )
+        except Image.DecompressionBombError as error:
+            raise UnreadableFileError(
+                "the image has more pixels than Pillow reads",
+                where=str(file),
+                because=str(error),
+                fix=_SMALLER,
+            ) from error
+        except SIGNS_OF_DAMAGE as error:
+            raise UnreadableFileError(
+                "is not an image that Pillow can read", where=str(file), fix="remove it, or replace it"
+            ) from error
+        planes = np.atleast_3d(pixels).transpose(2, 0, 1)
+        if self.preparation.channels == "bgr":
+            planes = planes[::-1]
+        mean = np.array(self.preparation.mean or [0], np.float32).reshape(-1, 1, 1)
+        prepared: Array = (planes - mean) * np.float32(self.preparation.scale)
+        return prepared
+
+    def _sized(self, image: Image) -> Image:
+        """Bilinear, as in Caffe's own tools; then the middle."""
+        from PIL import Image
+
+        _, _, height, width = self._shape
+        resized = image.resize(self._size_before_crop(*image.size), Image.Resampling.BILINEAR)
+        left, top = (resized.width - width) // 2, (resized.height - height) // 2
+        return resized.crop((left, top, left + width, top + height))
+
+    def _refuse_pixels(self, file: Path, size: tuple[int, int]) -> None:
+        """Raise ``UnreadableFileError`` for an image whose header states more pixels than a net reads."""
+        _, _, height, width = self._shape
+        most = max(_MOST_PIXELS, height * width)
+        before_crop = self._size_before_crop(*size)
+        feeds = f'it feeds "{self.input.name}", whose images have {width} x {height} pixels'
+        if prod(size) > most:
+            problem, fix = f"the image has {size[0]} x {size[1]} pixels", _SMALLER
+        elif prod(before_crop) > most:
+            problem = f"{size[0]} x {size[1]} pixels become {before_crop[0]} x {before_crop[1]}"
+            fix = Worded("crop the image, or give {} a height and a width", Option("resize"))
+        else:
+            return
+        raise UnreadableFileError(
+            f"{problem}, expected at most {most:,}", where=str(file), because=feeds, fix=fix
+        )
+
+    def _size_before_crop(self, columns: int, rows: int) -> tuple[int, int]:
+        """Width and height, never less than those of the input."""
+        _, _, height, width = self._shape
+        resize = self.preparation.resize
+        if resize is None:
+            return width, height
+        if len(resize) == 2:
+            return max(resize[1], width), max(resize[0], height)
+        factor = resize[0] / min(columns, rows)
+        return max(round(columns * factor), width), max(round(rows * factor), height)
+
+
+def holds_images(value: Value) -> bool:
+    """Whether its shape is that of images with one channel or three."""
+    return len(value.shape) == 4 and value.shape[1] in (1, 3)
+
+
+def _refuse_mean(preparation: Preparation, value: Value, where: str) -> None:
+    """Raise ``NetError`` for a mean that is not one number, or one per channel of the input (N, C, H, W)."""
+    channels = value.shape[1]
+    if len(preparation.mean) not in (0, 1, channels):
+        raise NetError(
+            Worded(
+                "{} has {} numbers, expected 1 or {}, one per channel",
+                Option("mean"),
+                len(preparation.mean),
+                channels,
+            ),
+            where=where,
+            fix=f'the input "{value.name}" has the shape {value.shape}',
+        )

@@ -1,0 +1,187 @@
+"""Running a graph on the CPU. State is kept in NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.converter.files.signatures.arrays import converted, host_array, host_target
+from prototrt.converter.files.signatures.signature import (
+    Signature,
+    SymbolSizes,
+    concrete,
+    largest,
+    refuse_lost,
+    refuse_streams,
+    zeros,
+)
+from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
+from prototrt.converter.files.signatures.streams import StreamRows
+from prototrt.converter.running.sessions.stores import HostStateStore
+from prototrt.converter.showing.views.notebook import notebook_progress
+from prototrt.surgery.ir import Array, Value
+
+Results: TypeAlias = dict[str, Array]
+
+
+class Evaluator(Protocol):
+    """Computes all outputs of a graph from all its inputs. The inputs and outputs for state are among them."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]: ...
+
+
+class EvaluatorRunner:
+    """Keeps state from call to call for an evaluator, which has none. The methods are those of ``Session``."""
+
+    def __init__(self, signature: Signature, evaluator: Evaluator) -> None:
+        self.signature = signature
+        self._evaluator: Evaluator | None = evaluator
+        self._state: dict[str, Array] = {}
+
+    def _active(self) -> Evaluator:
+        """Raises ``ValueError`` once the session is closed."""
+        if self._evaluator is None:
+            raise ValueError("the session is closed")
+        return self._evaluator
+
+    @property
+    def state(self) -> dict[str, Array]:
+        self._active()
+        return self._state
+
+    @state.setter
+    def state(self, state: dict[str, Array]) -> None:
+        self._active()
+        self._state = state
+
+    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
+        before = self.state
+        self.signature.refuse_names(feeds)
+        returned, state = self._evaluated(self._arrays(feeds), before)
+        _fill(outputs, returned)
+        self.state = state
+        return {**returned, **outputs}
+
+    def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        refuse_no_steps(steps)
+        refuse_fed_states(self.signature, feeds)
+        self.signature.refuse_names(feeds)
+        arrays, state = self._arrays(feeds), self.state
+        for name, array in arrays.items():
+            shape_of_step(name, array.shape, steps)
+        rows: list[dict[str, Array]] = []
+        advance = notebook_progress("steps")(steps)
+        for step in range(steps):
+            row, state = self._evaluated({name: array[step] for name, array in arrays.items()}, state)
+            rows.append(row)
+            advance()
+        returned = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        _fill(outputs, returned)
+        self.state = state
+        return {**returned, **outputs}
+
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEvaluation:
+        self._active()
+        self.signature.refuse_names(feeds)
+        return PreparedEvaluation(self, dict(feeds), dict(outputs))
+
+    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        """The given arrays, in the order of the inputs."""
+        names = [value.name for value in self.signature.inputs]
+        return {name: host_array(feeds[name], name) for name in names if name in feeds}
+
+    def _evaluated(self, fed: Mapping[str, Array], state: Mapping[str, Array]) -> tuple[Results, Results]:
+        """The results of one call, and the state after it. Missing state is zero.
+
+        Raises ``ShapeError`` for arrays that do not fit, and for state of another number of streams.
+        """
+        signature = self.signature
+        sizes = signature.sizes({name: array.shape for name, array in fed.items()})
+        feeds = {**state, **fed}
+        for name, value in signature.states.items():
+            if name not in feeds:
+                feeds[name] = zeros(value, sizes)
+            elif name not in fed:
+                refuse_lost(value, feeds[name].shape, concrete(value.shape, sizes))
+        arrays = {value.name: self._fitting(value, feeds[value.name], sizes) for value in signature.inputs}
+        signature.refuse_indices(arrays, sizes)
+        results = self._active().run(arrays)
+        # Copies: an evaluator may return one of its inputs, or an array that the caller gets as well.
+        return (
+            {value.name: results[value.name] for value in signature.results},
+            {pair.input.name: results[pair.output.name].copy() for pair in signature.recurrences},
+        )
+
+    @property
+    def replays(self) -> bool:
+        return False
+
+    def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
+        self.run(feeds, {})
+        return []
+
+    def reset(self, streams: Sequence[int] | None) -> None:
+        if streams is None:
+            self.state = {}
+            return
+        for name, value in self.signature.states.items():
+            shape = self.state[name].shape if name in self.state else largest(value)
+            refuse_streams(streams, name, shape, self.signature.stream_axis(name))
+        for name, array in self.state.items():
+            array[(slice(None),) * self.signature.stream_axis(name) + (list(streams),)] = 0
+
+    def get_state(self) -> dict[str, Array]:
+        return {name: array.copy() for name, array in self.state.items()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        arrays = {name: host_array(array, name) for name, array in state.items()}
+        self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
+        dtypes = {name: value.dtype.numpy for name, value in self.signature.states.items()}
+        self.state = {name: np.array(array, dtypes[name]) for name, array in arrays.items()}
+
+    def store(self, streams: StreamRows, count: int) -> HostStateStore:
+        return HostStateStore(self, streams, count)
+
+    def close(self) -> None:
+        self._state, self._evaluator = {}, None
+
+    def _fitting(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
+        """The array in the input's type. Raises ``ShapeError`` unless it has the input's shape."""
+        self.signature.refuse_misfit(value, array.shape, sizes)
+        return converted(value, array)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEvaluation:
+    """A call with the same arrays each time. ``run()`` checks them again: on the CPU this costs little."""
+
+    _runner: EvaluatorRunner
+    _feeds: Mapping[str, Any]
+    _outputs: Mapping[str, Any]
+
+    def run(self) -> dict[str, Any]:
+        return self._runner.run(self._feeds, self._outputs)
+
+
+def _fill(targets: Mapping[str, Any], results: Mapping[str, Array]) -> None:
+    """Copy results into the arrays that the caller gave for them. Raises ``ShapeError``."""
+    views = {name: _fitting_target(name, target, results) for name, target in targets.items()}
+    for name, view in views.items():
+        np.copyto(view, results[name])
+
+
+def _fitting_target(name: str, target: Any, results: Mapping[str, Array]) -> Array:
+    """A view of ``target`` with the type and the shape of the result ``name``. Raises ``ShapeError``."""
+    if name not in results:
+        raise ShapeError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(results)}")
+    view, result = host_target(target, name), results[name]
+    if (view.shape, view.dtype) != (result.shape, result.dtype):
+        raise ShapeError(
+            f'output "{name}" is to be written to {view.dtype} {view.shape},'
+            f" expected {result.dtype} {result.shape}"
+        )
+    return view

@@ -1,0 +1,150 @@
+"""The ``config.pbtxt`` of a model: what Triton must know to batch requests, and to keep the state of sequences.
+
+Source: ``model_config.proto`` of Triton, and its user guide on sequence batching and implicit state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototrt.converter.options import Platform
+from prototrt.converter.serving.triton.served import Served
+from prototrt.converter.serving.triton.text import Enum, Field, Message
+from prototrt.surgery.ir import DType, Recurrence, Shape, Value, computable, range_of
+
+IDLE_SECONDS = 60
+"""After this time without a request, a sequence ends: its client is gone."""
+MOST_SEQUENCES = 1024
+"""Sequences at a time. A further one waits until another ends."""
+
+_TYPES = {DType.FLOAT32: "FP32", DType.FLOAT16: "FP16", DType.INT32: "INT32", DType.BOOL: "BOOL"}
+_START_FIELDS = {DType.FLOAT32: "fp32_false_true", DType.INT32: "int32_false_true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The file with the names of the classes of an output."""
+
+    output: str
+    file: str
+
+
+def config_of(
+    served: Served,
+    name: str,
+    platform: Platform,
+    on_gpu: bool,
+    labels: Labels | None = None,
+) -> Message:
+    """The config of a model. ``on_gpu`` is where a model in Python runs; the other platforms find out themselves."""
+    config: dict[str, Field] = {
+        "name": name,
+        "backend": platform,
+        "max_batch_size": served.batch,
+        "input": [_tensor(value, served) for value in served.inputs],
+        "output": [_output(value, served, labels) for value in served.outputs],
+    }
+    keeps_state = served.is_stateful and platform != "python"
+    if served.is_stateful:
+        config["sequence_batching"] = _sequences(served, keeps_state)
+    elif served.batch > 1:
+        config["# Requests that arrive together are computed together."] = ""
+        config["dynamic_batching"] = {}
+    if platform == "python":
+        config["instance_group"] = [{"count": 1, "kind": Enum("KIND_GPU" if on_gpu else "KIND_CPU")}]
+    if not keeps_state:  # Triton's warm-up has no sequence whose state a backend could keep
+        config["model_warmup"] = [_warmup(served, size) for size in sorted({1, max(served.batch, 1)})]
+    return config
+
+
+def _tensor(value: Value, served: Served) -> dict[str, Field]:
+    sizes = _dims(served.sizes(value))
+    facts: dict[str, Field] = {"name": value.name, "data_type": _type(value), "dims": sizes or [1]}
+    return facts if sizes else {**facts, "reshape": {"shape": []}}
+
+
+def _output(value: Value, served: Served, labels: Labels | None) -> Message:
+    facts = _tensor(value, served)
+    if labels is not None and labels.output == value.name:
+        facts["label_filename"] = labels.file
+    return facts
+
+
+def _sequences(served: Served, keeps_state: bool) -> Message:
+    batching: dict[str, Field] = {
+        f"# A sequence without a request for {IDLE_SECONDS} s ends.": "",
+        "max_sequence_idle_microseconds": IDLE_SECONDS * 1_000_000,
+        "oldest": {"max_candidate_sequences": MOST_SEQUENCES},
+    }
+    if served.controls:
+        batching["control_input"] = [_start(served.controls[0])]
+    if keeps_state:
+        batching["state"] = [_state(pair, served) for pair in served.graph.recurrences]
+    return batching
+
+
+def _start(cont: Value) -> Message:
+    """cont is 0 in the first step of a sequence, and 1 in all others."""
+    numbers: Field = [1, 0]
+    return {
+        "name": cont.name,
+        "control": [{"kind": Enum("CONTROL_SEQUENCE_START"), _START_FIELDS[cont.dtype]: numbers}],
+    }
+
+
+def _state(pair: Recurrence, served: Served) -> Message:
+    dims = _dims(served.sizes(pair.input))
+    initial: dict[str, Field] = {"name": pair.input.name, "data_type": _type(pair.input), "dims": dims}
+    if pair.input.name in served.initial:
+        initial["data_file"] = initial_file(served, pair.input.name)
+    else:
+        initial["zero_data"] = True
+    return {
+        "input_name": pair.input.name,
+        "output_name": pair.output.name,
+        "data_type": _type(pair.input),
+        "dims": dims,
+        "initial_state": [initial],
+    }
+
+
+def _warmup(served: Served, batch: int) -> Message:
+    values = (*served.inputs, *served.controls[:1])
+    return {
+        "name": f"batch {batch}",
+        "batch_size": batch,
+        "inputs": [
+            {
+                "key": value.name,
+                "value": {"data_type": _type(value), "dims": _usual(value, served), "zero_data": True},
+            }
+            for value in values
+        ],
+    }
+
+
+def _usual(value: Value, served: Served) -> list[int]:
+    """The usual shape of a request; of a start, one number."""
+    if value in served.controls:
+        return [1]
+    return [range_of(computable(dim)).opt for dim in served.sizes(value)] or [1]
+
+
+def _dims(shape: Shape) -> list[int]:
+    """The sizes; -1 for one that varies."""
+    return [-1 if isinstance(dim, str) else int(dim) for dim in shape]
+
+
+def _type(value: Value) -> Enum:
+    return Enum(f"TYPE_{_TYPES[value.dtype]}")
+
+
+def outputs_with(served: Served, classes: int) -> Sequence[Value]:
+    """The outputs with a number for each of so many classes."""
+    return [value for value in served.outputs if served.sizes(value)[-1:] == (classes,)]
+
+
+def initial_file(served: Served, state: str) -> str:
+    """The file of the state that sequences start with, as raw numbers. A name of a state may hold anything."""
+    return f"{list(served.initial).index(state)}.raw"

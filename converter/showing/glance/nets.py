@@ -1,0 +1,222 @@
+"""Weights and nets in protobuf's binary form: caffemodels, solver states, ONNX models, nets of Caffe2.
+
+Each function takes the open file. It raises ``UnreadableFileError`` for damage.
+Source of the fields' numbers: caffe ``src/caffe/proto/caffe.proto``, onnx ``onnx/onnx.proto``, caffe2
+``proto/caffe2.proto``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+
+from prototrt.caffe_proto.caffe2.database import read_database
+from prototrt.caffe_proto.caffe2.files import read_net
+from prototrt.caffe_proto.common.files import OpenFile
+from prototrt.caffe_proto.common.wire import Buffer
+from prototrt.caffe_proto.recognition import looks_like_operators
+from prototrt.caffe_proto.schema import enum_name
+from prototrt.caffe_proto.weights.damage import damage_errors
+from prototrt.caffe_proto.weights.stored_blob import stored_blob
+from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, Rows
+from prototrt.converter.showing.glance.messages import Message
+from prototrt.surgery.ir.shapes import sizes
+
+# Numbers of caffe.proto.
+_NET_NAME, _LAYERS, _LAYER = 1, 2, 100
+_ITERATION, _LEARNED_NET, _HISTORY = 1, 2, 3
+# Numbers of onnx.proto.
+_PRODUCER, _PRODUCER_VERSION, _GRAPH, _OPSET, _METADATA = 2, 3, 7, 8, 14
+_NODE, _GRAPH_NAME, _INITIALIZER, _INPUT, _OUTPUT = 1, 2, 5, 11, 12
+_EXTERNAL = 13  # where a tensor is kept
+_ONNX_TYPES = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    16: "bfloat16",
+    17: "float8",
+}
+# Numbers of caffe2.proto.
+_OP, _EXTERNAL_INPUT, _EXTERNAL_OUTPUT = 2, 7, 8
+
+
+def caffemodel(file: OpenFile) -> FileFacts:
+    """The layers of a caffemodel that have blobs, with the shapes of the blobs."""
+    buffer = file.content
+    with damage_errors(file.name, file.size, "caffemodel"):
+        net = Message.whole(buffer)
+        rows: list[Sequence[Fact]] = []
+        numbers = 0
+        for name, kind, blobs in _layers(net):
+            shapes = [
+                stored_blob(
+                    buffer, blob.start, blob.end, f'{file.name}: layer "{name}"', f"blob {index}"
+                ).shape
+                for index, blob in enumerate(blobs)
+            ]
+            numbers += sum(map(prod, shapes))
+            rows.append((name, kind, [sizes(shape) for shape in shapes]))
+        facts: dict[str, Fact] = {
+            "net": net.text(_NET_NAME) or "(no name)",
+            "layers": len(rows),
+            "parameters": numbers,
+        }
+    with_blobs = [row for row in rows if row[2]]
+    return FileFacts(
+        file.name,
+        FileKind.CAFFEMODEL,
+        file.size,
+        facts,
+        Rows("blobs", ("layer", "type", "shapes"), with_blobs),
+    )
+
+
+def _layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
+    """Name, type and blobs of each layer, in the current form, V1 or V0."""
+    for layer in net.each(_LAYER):
+        yield layer.text(1), layer.text(2), [*layer.each(7)]
+    for layer in net.each(_LAYERS):
+        inner = next(layer.each(1), None)
+        if inner is not None:  # V0
+            yield inner.text(1), inner.text(2), [*inner.each(50)]
+        else:
+            kind = (layer.numbers(5) or [0])[-1]
+            yield layer.text(4), enum_name("V1LayerParameter.LayerType", kind) or str(kind), [*layer.each(6)]
+
+
+def solver_state(file: OpenFile) -> FileFacts:
+    """The iteration that the training has reached, and the file of its weights."""
+    buffer = file.content
+    with damage_errors(file.name, file.size, "solver state"):
+        state = Message.whole(buffer)
+        weights = state.text(_LEARNED_NET)
+        facts: dict[str, Fact] = {
+            "iteration": (state.numbers(_ITERATION) or [0])[-1],
+            "weights": weights or "(not stated)",
+            "blobs of the solver": sum(1 for _ in state.each(_HISTORY)),
+        }
+    return FileFacts(
+        file.name, FileKind.SOLVER_STATE, file.size, facts, mentions={"weights": weights} if weights else {}
+    )
+
+
+def onnx_model(file: OpenFile) -> FileFacts:
+    """Inputs, outputs, state, types of nodes, and the number of parameters."""
+    buffer = file.content
+    with damage_errors(file.name, file.size, "ONNX model"):
+        model = Message.whole(buffer)
+        graph = model.one(_GRAPH)
+        weights = {tensor.text(8): tensor for tensor in graph.each(_INITIALIZER)}
+        counts = Counter(node.text(4) for node in graph.each(_NODE))
+        opsets = {each.text(1): (each.numbers(2) or [0])[-1] for each in model.each(_OPSET)}
+        facts: dict[str, Fact] = {
+            "net": graph.text(_GRAPH_NAME),
+            "producer": f"{model.text(_PRODUCER)} {model.text(_PRODUCER_VERSION)}".strip() or "(not stated)",
+            "opsets": [f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items()],
+            "inputs": [_tensor(value) for value in graph.each(_INPUT) if value.text(1) not in weights],
+            "outputs": [_tensor(value) for value in graph.each(_OUTPUT)],
+            "nodes": sum(counts.values()),
+            "parameters": sum(prod(tensor.numbers(1)) for tensor in weights.values()),
+        }
+        further = {"state": _states(model), "weights in": _files_of(weights.values())}
+    facts |= {name: lines for name, lines in further.items() if lines}
+    return FileFacts(file.name, FileKind.ONNX, file.size, facts, _counted("operators", counts.elements()))
+
+
+def _states(model: Message) -> list[str]:
+    """The outputs to feed back, as in ``lstm1_h_T -> lstm1_h_0``, from the metadata that prototrt writes."""
+    pairs = {each.text(1): each.text(2) for each in model.each(_METADATA)}
+    return [
+        f"{output} -> {name.removeprefix('recurrence ')}"
+        for name, output in pairs.items()
+        if name.startswith("recurrence ")
+    ]
+
+
+def _files_of(weights: Iterable[Message]) -> list[str]:
+    """The files beside the model that hold its weights."""
+    entries = [entry for tensor in weights for entry in tensor.each(_EXTERNAL)]
+    return sorted({entry.text(2) for entry in entries if entry.text(1) == "location"})
+
+
+def _tensor(value: Message) -> str:
+    """An input or output, as in ``data float32 1x3x224x224``."""
+    tensor = value.one(2).one(1)
+    kind = (tensor.numbers(1) or [0])[-1]
+    shape = tuple(_dim(dim) for dim in tensor.one(2).each(1))
+    return f"{value.text(1)} {_ONNX_TYPES.get(kind, f'type {kind}')} {sizes(shape)}"
+
+
+def _dim(dim: Message) -> int | str:
+    """The number or the name of a size; ``?`` if it has neither."""
+    numbers = dim.numbers(1)
+    return numbers[-1] if numbers else dim.text(2) or "?"
+
+
+def caffe2_net(file: OpenFile) -> FileFacts:
+    """A predict net with its operators, or an init net with the blobs that it fills."""
+    buffer: Buffer = (
+        file.content
+        if looks_like_operators(file.head)
+        else read_net(file, "a predict net").message.SerializePartialToString()
+    )
+    with damage_errors(file.name, len(buffer), "Caffe2 net"):
+        return _caffe2(file, Message.whole(buffer))
+
+
+def _caffe2(file: OpenFile, net: Message) -> FileFacts:
+    operators = [*net.each(_OP)]
+    types = [operator.text(4) for operator in operators]
+    name = net.text(1) or "(no name)"
+    if all("Fill" in kind for kind in types):
+        blobs = [
+            (output, kind, sizes(_shape_of_fill(operator)))
+            for operator, kind in zip(operators, types, strict=True)
+            for output in operator.texts(2)
+        ]
+        numbers = sum(prod(_shape_of_fill(operator)) for operator in operators)
+        facts: dict[str, Fact] = {"net": name, "blobs": len(blobs), "parameters": numbers}
+        return FileFacts(
+            file.name, FileKind.INIT_NET, file.size, facts, Rows("fills", ("blob", "type", "shape"), blobs)
+        )
+    return FileFacts(
+        file.name, FileKind.PREDICT_NET, file.size, _of_predict_net(net), _counted("operators", types)
+    )
+
+
+def _of_predict_net(net: Message) -> dict[str, Fact]:
+    return {
+        "net": net.text(1) or "(no name)",
+        "external inputs": net.texts(_EXTERNAL_INPUT),
+        "external outputs": net.texts(_EXTERNAL_OUTPUT),
+        "operators of the net": sum(1 for _ in net.each(_OP)),
+    }
+
+
+def _shape_of_fill(operator: Message) -> tuple[int, ...]:
+    """The argument ``shape`` of an operator that fills a blob; empty if it has none."""
+    return next((tuple(each.numbers(6)) for each in operator.each(5) if each.text(1) == "shape"), ())
+
+
+def minidb(file: OpenFile) -> FileFacts:
+    """The net in a database, and the blobs beside it."""
+    net, weights = read_database(file)
+    message = Message.whole(net.message.SerializePartialToString())
+    shapes = {name: weights.blobs[name].shape for name in weights.names()}
+    facts = {
+        **_of_predict_net(message),
+        "blobs": len(shapes),
+        "parameters": sum(map(prod, shapes.values())),
+    }
+    types = [operator.text(4) for operator in message.each(_OP)]
+    return FileFacts(file.name, FileKind.DATABASE, file.size, facts, _counted("operators", types))
+
+
+def _counted(title: str, names: Iterable[str]) -> Rows:
+    return Rows(title, ("type", "count"), Counter(names).most_common())

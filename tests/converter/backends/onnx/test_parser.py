@@ -1,0 +1,85 @@
+"""TensorRT's own ONNX parser reads what we export: that is how engines for other GPUs are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import prototrt
+from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.surgery.ir import Graph
+from prototrt.tests.caffe2_cases import caffe2_cases
+from prototrt.tests.dynamic_lstm import dynamic_graph
+from prototrt.tests.golden_cases import caffe_cases, case_called, fork_cases, recurrent_runs, rewritten
+
+pytestmark = pytest.mark.trt
+
+REFUSED = {"filter": "Compress"}
+"""Nets with an operator that the parser lacks."""
+FEW = ("filter", "lstm_static", "net_lenet", "pool_max_mask", "rnn_expose")
+
+Refusals = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> Refusals:
+    """The operators of an exported graph that the parser refuses, or its words."""
+    trt: Any = find_backend("rtx").trt
+
+    class Silent(trt.ILogger):  # type: ignore[misc]  # the bindings carry no types
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+
+        def log(self, severity: Any, message: str) -> None: ...
+
+    logger, model = Silent(), tmp_path_factory.mktemp("parser") / "model.onnx"
+    builder = trt.Builder(logger)
+
+    def refused(graph: Graph, **options: Any) -> list[str]:
+        prototrt.export_onnx(graph, model, **options)
+        network = builder.create_network(0)
+        parser = trt.OnnxParser(network, logger)
+        is_read = parser.parse_from_file(str(model))
+        problems = [parser.get_error(index) for index in range(parser.num_errors)]
+        assert is_read == (not problems)
+        if is_read:
+            names = {network.get_output(index).name for index in range(network.num_outputs)}
+            assert names == {value.name for value in graph.outputs}
+        return [problem.node_operator() or problem.desc() for problem in problems]
+
+    return refused
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_parser_reads_what_we_export(name: str, refusals: Refusals) -> None:
+    case = case_called(name)
+    graph = rewritten(case, case.arrays("inputs")[0])
+    assert refusals(graph) == ([REFUSED[name]] if name in REFUSED else [])
+
+
+def test_the_parser_reads_sizes_that_vary(refusals: Refusals) -> None:
+    assert refusals(dynamic_graph()) == []
+
+
+def every_graph() -> Iterator[tuple[str, Graph, dict[str, Any]]]:
+    """Every golden, in every sequence, and in float16: name, graph, options of the export."""
+    for case in (*caffe_cases(), *fork_cases()):
+        yield str(case), rewritten(case, case.arrays("inputs")[0]), {}
+    for case in caffe_cases():
+        yield str(case), rewritten(case, case.arrays("inputs")[0], precision="fp16"), {}
+    for case, sequence in recurrent_runs():
+        graph = rewritten(case, case.arrays("inputs")[0], sequence)
+        yield str(case), graph, {"onnx_lstm": sequence == "loop"}
+    for net in caffe2_cases():
+        yield str(net), net.rewritten(), {}
+
+
+@pytest.mark.slow
+def test_the_parser_reads_every_golden(refusals: Refusals) -> None:
+    """In one test: a parser is a matter of milliseconds, a process for it is not."""
+    found = {
+        name: refused for name, graph, options in every_graph() if (refused := refusals(graph, **options))
+    }
+    assert found == {name: [operator] for name, operator in REFUSED.items()}

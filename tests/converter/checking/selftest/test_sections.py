@@ -1,0 +1,227 @@
+"""What is tried on a GPU, on the fake one: it computes with the reference evaluator, and every check must hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt import Precision
+from prototrt.converter.backends.driver import Driver, Gpu
+from prototrt.converter.checking.selftest import engines, goldens
+from prototrt.converter.checking.selftest.nets import SessionOf, tile_graph
+from prototrt.converter.checking.selftest.rows import Check, Row, row_of
+from prototrt.converter.running.runtime import sources
+from prototrt.surgery.ir import Graph
+from prototrt.surgery.ops import Tile
+from prototrt.surgery.passes.precision import precision_of
+from prototrt.tests.converter.checking.selftest import libraries, sessions
+from prototrt.tests.converter.checking.selftest.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
+from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.running.runtime.fake_tensorrt import fake_engine
+from prototrt.tests.converter.running.runtime.support import session_of
+from prototrt.tests.converter.running.runtime.test_plan_file import fake_backend
+
+TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+Making = Callable[[SessionOf], Iterator[Check]]
+
+
+@pytest.fixture(scope="module")
+def unpacked_goldens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("goldens")
+    goldens.unpack(folder)
+    return folder
+
+
+def built_session(graph: Graph, **options: Any) -> prototrt.Session:
+    """On the fake GPU, but a plan has been built."""
+    prototrt.build(graph, backend="rtx")
+    return session_of(graph, **options)
+
+
+def verdicts(checks: Iterator[Check]) -> dict[str, str]:
+    rows = [row_of(check) for check in checks]
+    assert len({row.what for row in rows}) == len(rows)
+    return {row.what: row.verdict for row in rows}
+
+
+def test_a_gpu_that_tensorrt_refuses_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_driver", lambda: Driver("13.0", (Gpu("H200", "9.0", 1 << 37),)))
+    monkeypatch.setattr(engines, "find_backend", lambda name: SimpleNamespace(version="1.7.1"))
+    row = row_of(Check("an LSTM", engines.built_by("rtx", "fp32")))
+    reason = "its plans run on compute capability 8.0, 8.6, 8.9, 12.0 and newer, this GPU has 9.0"
+    assert row.cells == ("an LSTM", "not tried", reason)
+
+
+def test_goldens(unpacked_goldens: Path) -> None:
+    rows = verdicts(goldens.goldens(unpacked_goldens, session_of))
+    assert set(rows.values()) == {"ok"}
+    assert {"lstm_carry, loop, fp32", "lstm_carry, fp16", "lstm_stream_t1, step, fp32", "absval, fp32"} < set(
+        rows
+    )
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("section", [engines.profiles, engines.replays, sessions.sessions])
+def test_engines_and_sessions(section: Making) -> None:
+    found = verdicts(section(built_session))
+    assert len(found) >= 2
+    assert set(found.values()) == {"ok"}
+
+
+def test_a_wrong_engine_is_found(unpacked_goldens: Path) -> None:
+    class Forgetful(prototrt.Session):
+        def run(self, feeds: Any, outputs: Any = None) -> dict[str, Any]:
+            self.reset()
+            return super().run(feeds, outputs)
+
+    def forgetful(graph: Graph, **options: Any) -> prototrt.Session:
+        return Forgetful(session_of(graph).engine, **options)
+
+    found = verdicts(goldens.goldens(unpacked_goldens, forgetful))
+    assert found["lstm_carry, loop, fp32"] == "WRONG"
+    assert found["lstm_carry, fp16"] == "WRONG"
+    assert found["lstm_static, loop, fp32"] == "ok"
+    assert set(verdicts(engines.profiles(forgetful)).values()) == {"WRONG"}
+
+
+@pytest.mark.parametrize("method", ["reset", "set_state"])
+def test_a_session_that_ignores_its_state_is_found(method: str) -> None:
+    def broken(graph: Graph, **options: Any) -> prototrt.Session:
+        session = session_of(graph, **options)
+        setattr(session, method, lambda *_, **__: None)
+        return session
+
+    assert "WRONG" in verdicts(sessions.sessions(broken)).values()
+
+
+def test_graphs_that_are_never_captured_are_found() -> None:
+    def queued(graph: Graph, **options: Any) -> prototrt.Session:
+        return session_of(graph, **{**options, "graphs": False})
+
+    (first, *_) = [row_of(check) for check in engines.replays(queued)]
+    assert (first.verdict, first.details) == ("WRONG", ("0 graphs were captured, expected 2",))
+
+
+@pytest.mark.parametrize("name", ["torch", "cupy", "pycuda", "pycuda.autoinit"])
+def test_libraries_that_are_not_here(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("torch", "cupy", "pycuda", "pycuda.autoinit", "pycuda.gpuarray"):
+        monkeypatch.setitem(sys.modules, module, None)
+    rows = [
+        row_of(check) for section in (libraries.libraries, libraries.pycuda) for check in section(session_of)
+    ]
+    assert [row.what.removeprefix("session, ") for row in rows] == [
+        "arrays of PyTorch",
+        "a stream of PyTorch, never waited for",
+        "arrays of CuPy",
+        "the adapter for PyCUDA",
+        "arrays of PyCUDA",
+    ]
+    assert {row.verdict for row in rows} == {"not tried"}
+    assert rows[0].details == ("there is no PyTorch that sees the GPU",)
+    assert rows[3].details == (
+        "pycuda.autoinit cannot be imported: import of pycuda.autoinit halted; None in sys.modules",
+    )
+
+
+def test_libraries_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeDevice()
+    monkeypatch.setitem(sys.modules, "torch", fake_torch(device))
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(device))
+    monkeypatch.setitem(sys.modules, "pycuda.gpuarray", fake_gpuarray(device))
+    monkeypatch.setitem(sys.modules, "pycuda.autoinit", ModuleType("pycuda.autoinit"))
+
+    def session(graph: Graph, **options: Any) -> prototrt.Session:
+        assert options.pop("device", "pycuda") == "pycuda"
+        return prototrt.Session(fake_engine(graph, device), **options)
+
+    for section in (libraries.libraries, libraries.pycuda):
+        rows = [row_of(check) for check in section(session)]
+        assert {row.verdict for row in rows} == {"ok"}, rows
+
+
+def test_a_stream_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session queues on its own stream, and so reads data that is not there yet."""
+    device = FakeDevice()
+    monkeypatch.setitem(sys.modules, "torch", fake_torch(device))
+
+    def session(graph: Graph, **options: Any) -> prototrt.Session:
+        return prototrt.Session(fake_engine(graph, device))
+
+    found = verdicts(libraries.libraries(session))
+    assert found["session, arrays of PyTorch"] == "ok"
+    assert found["session, a stream of PyTorch, never waited for"] == "WRONG"
+
+
+@pytest.fixture
+def found_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[Graph], FakeDevice]:
+    """Every session finds a fake GPU, on which every plan is this graph."""
+
+    def found(graph: Graph) -> FakeDevice:
+        device = fake_backend(monkeypatch, graph)
+        monkeypatch.setattr(sources, "find_device", lambda name: device)
+        return device
+
+    return found
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_verification(
+    precision: Precision, found_device: Callable[[Graph], FakeDevice], unpacked_goldens: Path
+) -> None:
+    net = unpacked_goldens / "lstm_carry"
+    model = prototrt.load(net / "model.prototxt", net / "model.caffemodel")
+    found_device(prototrt.rewrite(model, precision=precision))
+    row = row_of(Check("verify", goldens.verified(unpacked_goldens, precision)))
+    assert row.verdict == "ok", row
+    assert row.details[0].startswith("PASS: 2 ways agree ")
+
+
+@pytest.mark.trt
+def test_a_verification_that_fails(
+    found_device: Callable[[Graph], FakeDevice], unpacked_goldens: Path
+) -> None:
+    found_device(
+        prototrt.rewrite(prototrt.load(unpacked_goldens / "lstm_carry/model.prototxt", random_weights=1))
+    )
+    row = row_of(Check("verify", goldens.verified(unpacked_goldens, "fp32")))
+    assert row.verdict == "WRONG"
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("precision", goldens.PRECISIONS)
+def test_backends(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
+    found_device(engines.lstm(precision))
+    assert row_of(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
+
+
+def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorrt", None)
+    monkeypatch.setitem(sys.modules, "tensorrt_rtx", None)
+    rows = [row_of(check) for section in (engines.backends, engines.plugins) for check in section()]
+    assert [row.verdict for row in rows] == ["not tried"] * 4 * len(goldens.PRECISIONS)
+    assert rows[0] == Row(
+        "TensorRT for RTX runs an LSTM, fp32",
+        "not tried",
+        ("backend rtx needs the package tensorrt_rtx, which is not installed",),
+    )
+
+
+@pytest.mark.parametrize("precision", goldens.PRECISIONS)
+def test_there_are_tiles_to_be_plugins(precision: Precision) -> None:
+    """In float16, a Tile after a product is also in float16; the Tile of cont never is."""
+    tile, lstm = tile_graph(precision), engines.lstm(precision, tile="keep")
+    (node,) = [node for node in tile.nodes if isinstance(node.op, Tile)]
+    assert node.outputs[0].dtype.value == TORCH[precision]
+    (delta,) = [node for node in lstm.nodes if isinstance(node.op, Tile)]
+    assert delta.outputs[0].dtype.value == "float32"
+    assert precision_of(lstm) == precision
+    x = np.random.default_rng(1).random((1, 4, 64), np.float32)
+    assert prototrt.Session(tile).run({"x": x})["h"].shape == (1, 20, 8)
