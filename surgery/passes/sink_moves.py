@@ -26,7 +26,7 @@ def sink_moves(graph: Graph) -> Graph:
     After:  ``y = TanH(x)``
     A move that meets its inverse is gone; the others are made where something needs their result.
     Left alone: moves whose results are read by primitives that care for the order of axes, such as Convolution and
-    Scan, and Transposes before products that make their rows longer.
+    Scan, or have several outputs, such as TopK, and Transposes before products that make their rows longer.
     """
     sunk = _Sunk(graph)
     for node in graph.nodes:
@@ -71,7 +71,8 @@ class _Sunk:
     def _compute(self, node: Node) -> bool:
         """Compute a node on values before their moves; False if that is not possible."""
         rule = next((_RULES[kind] for kind in type(node.op).__mro__ if kind in _RULES), None)
-        if rule is None or not any(value in self._moves for value in node.inputs):
+        is_moved = any(value in self._moves for value in node.inputs)
+        if rule is None or not is_moved or len(node.outputs) > 1:  # each output would need a move
             return False
         made = rule(
             node.op, node.inputs, [None if value.is_constant else self._move(value) for value in node.inputs]
