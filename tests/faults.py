@@ -1,10 +1,11 @@
-"""Each call to the operating system fails, or ends the process, once: in a process that is forked for it."""
+"""Each call to the operating system fails, ends the process, or is the last before Ctrl-C: in a process of its own."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 
 NAMES = {"open", "write", "fsync", "flock", "mkdir", "rmdir", "rename", "replace", "unlink", "remove"}
 LINKS_AND_LISTS = {"link", "symlink", "readlink", "listdir", "scandir"}
-KILLED, NOT_REACHED = 9, 77
+KILLED, NOT_REACHED, INTERRUPTED = 9, 77, 130
 
 
 class Fault(Enum):
@@ -24,6 +25,7 @@ class Fault(Enum):
 
     FAIL = "fails"
     KILL = "kills"
+    INTERRUPT = "is the last before Ctrl-C"
 
 
 def faults(action: Callable[[], object], fault: Fault, every: int = 1) -> Iterator[tuple[str, int]]:
@@ -31,7 +33,7 @@ def faults(action: Callable[[], object], fault: Fault, every: int = 1) -> Iterat
 
     ``every`` 3 takes every third call only.
     Gives the place of the fault, to be printed, and the exit code: 0 if the action did not raise, 3 for a
-    ``ConversionError``, ``KILLED``.
+    ``ConversionError``, ``KILLED``, ``INTERRUPTED``.
     """
     for number in range(0, 10_000, every):
         reading, writing = os.pipe()
@@ -46,19 +48,22 @@ def faults(action: Callable[[], object], fault: Fault, every: int = 1) -> Iterat
         if code == NOT_REACHED:
             assert number, "the action has no calls"
             return
-        assert code in (0, 3, KILLED), f"{place}: exit code {code}"
+        assert code in (0, 3, KILLED, INTERRUPTED), f"{place}: exit code {code}"
         yield f"call {number}, {place}, {fault.value}", code
 
 
 def _run(action: Callable[[], object], fault: Fault, number: int, told: int) -> None:
     """The child: it never returns."""
     code = NOT_REACHED
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
     try:
         reached = inject(fault, number, told)
         action()
         code = 0 if reached else NOT_REACHED
     except ConversionError:
         code = 3
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except BaseException as error:
         os.write(told, f" {type(error).__name__}: {error}".encode())
         code = 1
@@ -75,14 +80,15 @@ def _is_system_call(called: Any) -> bool:
 
 
 def inject(fault: Fault, number: int, told: int, home: str = "") -> list[str]:
-    """Let the call with this number fail or kill, and write to the descriptor ``told`` where it was.
+    """Let the call with this number end with the fault, and write to the descriptor ``told`` where it was.
 
     Only calls made by modules with ``home`` in their path count. The list has an element once it has happened.
     """
     left, reached = [number], list[str]()
 
     def snap(frame: FrameType, event: str, called: Any) -> None:
-        if event != "c_call" or reached or not _is_system_call(called):
+        at = "c_return" if fault is Fault.INTERRUPT else "c_call"
+        if event != at or reached or not _is_system_call(called):
             return
         if home not in frame.f_code.co_filename:
             return
@@ -94,6 +100,9 @@ def inject(fault: Fault, number: int, told: int, home: str = "") -> list[str]:
         os.write(told, f"{called.__name__} in {frame.f_code.co_name}".encode())
         if fault is Fault.KILL:
             os._exit(KILLED)
+        if fault is Fault.INTERRUPT:
+            signal.raise_signal(signal.SIGINT)
+            return
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     threading.setprofile(snap)

@@ -21,7 +21,7 @@ from prototrt.converter.front.batch import runner, versions
 from prototrt.converter.front.batch.entry import Entry, Outcome
 from prototrt.converter.front.batch.work import work
 from prototrt.tests.converter.front.batch.support import NET
-from prototrt.tests.faults import KILLED, Fault, faults
+from prototrt.tests.faults import INTERRUPTED, KILLED, Fault, faults
 
 TRAINED = """
 layer {{ name: "in" type: "Data" top: "x" top: "y" data_param {{ batch_size: {size} }}
@@ -43,6 +43,8 @@ class InThisProcess:
         return work(entry)
 
     def close(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 IN_A_WORKER = """
@@ -86,6 +88,8 @@ def batch(name: str) -> None:
 def call(*arguments: str) -> None:
     """Run the command. Raises ``ConversionError`` if it refuses, and what it crashes with."""
     result = CliRunner().invoke(main, arguments)
+    if result.exit_code == INTERRUPTED:
+        raise KeyboardInterrupt
     # 2: what cannot be read is not known to be ours, so it is refused.
     if result.exit_code in (2, 3, 4):
         raise ConversionError(result.output)
@@ -104,7 +108,9 @@ def files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path("out").glob("[!.]*") if path.exists()}
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize(
+    "fault", [Fault.FAIL, Fault.KILL, pytest.param(Fault.INTERRUPT, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("command", "every"),
     [
@@ -147,6 +153,33 @@ COMMANDS = {
     "survey": ["survey", "{net}", "-q", "-o", "out/survey.html"],
     "dot": ["dot", "{net}", "-q", "-o", "out/net.gv"],
     "run": ["run", "{net}", *WITH, "--inputs", "{name}.npz", "-o", "out/results.npz"],
+    "to PyTorch": ["convert", "{net}", *WITH, "-o", "out/net.py"],
+    "upgrade": ["upgrade", "{net}", *WITH, "-o", "out/net.prototxt", "-o", "out/net.caffemodel"],
+    "weights": [
+        "weights",
+        "set",
+        "rnn.prototxt",
+        "rnn.caffemodel",
+        "{name}-rnn.npz",
+        "-q",
+        "-o",
+        "out/net.caffemodel",
+    ],
+}
+IMAGES = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 4 dim: 4 } } }
+layer { name: "fc" type: "InnerProduct" bottom: "x" top: "fc" inner_product_param { num_output: 2 } }
+layer { name: "y" type: "Softmax" bottom: "fc" top: "y" }
+"""
+RNN = """
+layer { name: "x" type: "Input" top: "x" top: "cont"
+  input_param { shape { dim: 1 dim: 1 dim: 3 } shape { dim: 1 dim: 1 } } }
+layer { name: "rnn" type: "RNN" bottom: "x" bottom: "cont" top: "y" recurrent_param { num_output: 2 } }
+"""
+INTO_A_FOLDER = {
+    "triton": ["triton", "new-net.prototxt", *WITH, "--name", "net", "-o", "{folder}"],
+    "deepstream": ["deepstream", "images.prototxt", *WITH, "-o", "{folder}"],
+    "new-rule": ["new-rule", "images.prototxt", "fc", "-q", "-o", "{folder}/rule.py"],
 }
 
 
@@ -156,6 +189,10 @@ def plain_nets(models: Path) -> Path:
     for size, name in enumerate(("old", "new"), 2):
         (models / f"{name}-net.prototxt").write_text(PLAIN.format(size=size))
         np.savez(models / f"{name}.npz", x=np.ones((size, 3), np.float32))
+        np.savez(models / f"{name}-rnn.npz", **{"rnn/W_xh": np.full((2, 3), size, np.float32)})  # type: ignore[arg-type]
+    Path("images.prototxt").write_text(IMAGES)
+    Path("rnn.prototxt").write_text(RNN)
+    call("upgrade", "rnn.prototxt", *WITH, "-o", "rnn.upgraded.prototxt", "-o", "rnn.caffemodel")
     (models / "out").mkdir()
     return models
 
@@ -189,14 +226,17 @@ def test_every_call_of_a_command_fails_and_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("repository", ["out", "out/repository"])
-def test_every_call_of_triton_leaves_a_whole_model_or_none(
-    plain_nets: Path, repository: str, fault: Fault
+@pytest.mark.parametrize(
+    ("command", "into"),
+    [("triton", "out"), ("triton", "out/new"), ("deepstream", "out/new"), ("new-rule", "out")],
+)
+def test_every_call_leaves_a_whole_folder_or_none(
+    plain_nets: Path, command: str, into: str, fault: Fault
 ) -> None:
-    folder = Path(repository)
+    folder = Path(into)
 
     def write() -> None:
-        call("triton", "new-net.prototxt", *WITH, "-o", repository, "--name", "net")
+        call(*(argument.format(folder=into) for argument in INTO_A_FOLDER[command]))
 
     def model() -> dict[str, bytes]:
         paths = folder.rglob("*") if folder.exists() else ()
@@ -221,7 +261,7 @@ def test_every_call_of_triton_leaves_a_whole_model_or_none(
         hidden = {name for name in os.listdir("out") if name.startswith(".")}
         assert hidden <= {".prototrt-lock"}, place  # which the next writer takes and removes
         empty()
-    print(f"triton into {repository}, {fault.value}: {count} calls")
+    print(f"{command} into {into}, {fault.value}: {count} calls")
 
 
 @pytest.mark.slow
