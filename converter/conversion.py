@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from prototrt.converter.checking.verification.verification import Verification
     from prototrt.surgery.ir import Graph
 
+GraphListener: TypeAlias = "Callable[[Graph], Graph]"
+"""Hears of the rewritten graph before it is used, and may give it other words."""
 CHECKED_CALLS = 2
 """Calls of a net that are compared before it is written: the second one starts with a state."""
 _HEADER = Option("emit_header")
@@ -323,24 +325,53 @@ class Converted:
         return [file, *filter(os.path.isfile, [*beside, *filter(None, asked)])]
 
 
-def convert_files(
-    file: str, options: ConversionOptions, listener: Callable[[Graph], Graph] = lambda graph: graph
-) -> Converted:
-    """A net and its weights become an engine, an ONNX model or a PyTorch module.
+@dataclass(frozen=True)
+class PreparedConversion:
+    """A conversion up to what it writes: what is asked for, the net, and the graph that becomes of it."""
 
-    ``listener`` hears of the graph before that is made.
+    product: Product
+    rewriting: RewriteOptions
+    model: Model
+    graph: Graph
 
-    Raises ``ConversionError``.
+    @property
+    def truth(self) -> Graph | None:
+        """What the graph is compared with; see ``truth_of``."""
+        return truth_of(self.model, self.rewriting)
+
+    def write(self, progress: Progress | None = None) -> dict[str, Any]:
+        """Write the product, checked if that is asked for; return its manifest. Raises ``ConversionError``."""
+        truth = self.truth if self.product.converting.verify else None
+        return self.product.write(self.graph, progress, truth)
+
+
+def begin_conversion(
+    file: str, options: ConversionOptions, listener: GraphListener = lambda graph: graph
+) -> PreparedConversion:
+    """Read a net with its weights, and rewrite it for what the options ask for; ``listener`` hears of the graph.
+
+    Raises ``ConversionError``, also if a file that stands where the product goes is not ours.
     """
-    began = time.perf_counter()
     product = Product.of(options)
     rewriting = product.rewriting(options.part(RewriteOptions))
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
-    graph = listener(rewrite(model, options=rewriting))
-    truth = truth_of(model, rewriting) if product.converting.verify else None
-    manifest = product.write(graph, options.progress, truth)
-    return Converted(model, graph, product, manifest, time.perf_counter() - began)
+    return PreparedConversion(product, rewriting, model, listener(rewrite(model, options=rewriting)))
+
+
+def convert_files(
+    file: str, options: ConversionOptions, listener: GraphListener = lambda graph: graph
+) -> Converted:
+    """A net and its weights become an engine, an ONNX model or a PyTorch module. Raises ``ConversionError``.
+
+    ``listener`` hears of the graph before that is made.
+    """
+    began = time.perf_counter()
+    conversion = begin_conversion(file, options, listener)
+    manifest = conversion.write(options.progress)
+    return Converted(
+        conversion.model, conversion.graph, conversion.product, manifest, time.perf_counter() - began
+    )
 
 
 def _refuse_header(header: str, file: str) -> None:

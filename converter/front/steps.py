@@ -7,10 +7,10 @@ the other commands are in the rooms of their subjects: ``conversion.py``, ``cali
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import OptionsError
@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.conversion import truth_of
+from prototrt.converter.conversion import GraphListener, truth_of
 from prototrt.converter.options import (
     BuildOptions,
     DeepStreamOptions,
@@ -26,7 +26,6 @@ from prototrt.converter.options import (
     VerifyOptions,
     without_progress,
 )
-from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite
 
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from prototrt.converter.showing.glance.facts import FileFacts
     from prototrt.surgery.views.inspection import Inspection
     from prototrt.surgery.views.new_rule import NewRule
-
-GraphListener: TypeAlias = Callable[[Graph], Graph]
-"""Hears of the rewritten graph before it is used, and may give it other words."""
 
 
 def inspect(

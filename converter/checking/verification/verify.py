@@ -190,8 +190,8 @@ def _each(
             if way != REFERENCE
         },
     }
-    for call, (given, starts_anew) in enumerate(calls):
-        feeds = {**given}  # arrays of a file are read now, once for all ways
+    for call, (arrays, starts_anew) in enumerate(calls):
+        feeds = {**arrays}  # arrays of a file are read now, once for all ways
         for session in sessions.values() if starts_anew else ():
             session.reset()
         results = {way: _results(session, feeds, truth.layout.name) for way, session in sessions.items()}

@@ -14,13 +14,14 @@ from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.conversion import Product
 from prototrt.converter.files.writing.files import refuse_overwriting
 from prototrt.converter.files.writing.side_files import product_files, refuse_foreign
 from prototrt.converter.files.writing.texts import atomic_text, json_value, xml
 from prototrt.converter.front.batch.cache import Cache
 from prototrt.converter.front.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.front.batch.entry import Entry
-from prototrt.converter.front.batch.keys import files_of, options_of, product_of
+from prototrt.converter.front.batch.keys import conversion_options, files_of, options_of
 from prototrt.converter.front.batch.reports import (
     BatchResult,
     json_report,
@@ -72,10 +73,9 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
     entries, nets = read_models(models, os.fspath(options.folder)), []
     _refuse_overwriting(models, options, entries)
     for entry in entries:
-        loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
-        product = product_of(entry.target, entry.options)
-        rewriting = product.rewriting(options_of(RewriteOptions, entry.options))
-        survey = surveyed(entry.prototxt, loading, rewriting, tries_shapes=False)
+        asked = conversion_options(entry.target, entry.weights, entry.options)
+        rewriting = Product.of(asked).rewriting(asked.part(RewriteOptions))
+        survey = surveyed(entry.prototxt, asked.part(LoadOptions), rewriting, tries_shapes=False)
         refusal = None if survey.message else refusal_of(entry)
         if refusal is not None:
             survey = replace(survey, verdict=Verdict.NOT, message=refusal)

@@ -46,6 +46,7 @@ from prototrt.converter.front.batch.tree import Place
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.options import (
     BuildOptions,
+    ConversionOptions,
     ConvertOptions,
     ExportOptions,
     PoolSizes,
@@ -164,14 +165,9 @@ def options_of(kind: type[O], values: Mapping[str, Any]) -> O:
     return kind(**own)
 
 
-def product_of(target: str, options: Mapping[str, Any]) -> Product:
-    return Product(
-        file=target,
-        precision=options["precision"],
-        building=options_of(BuildOptions, options),
-        exporting=options_of(ExportOptions, options),
-        converting=options_of(ConvertOptions, options),
-    )
+def conversion_options(target: str, weights: str | None, options: Mapping[str, Any]) -> ConversionOptions:
+    """What ``convert`` takes for an entry. Raises ``OptionsError``."""
+    return options_of(ConversionOptions, {**options, "file": target, "weights": weights})
 
 
 def option_value(name: str, place: Place) -> Any:
@@ -197,7 +193,7 @@ def refuse_contradictions(
     """Refuse what the commands refuse as well. ``inherited`` are the keys that the defaults set."""
     try:
         _refuse_wrong_source(prototxt, weights, options["random_weights"])
-        product_of(target, options)
+        Product.of(conversion_options(target, weights, options))
     except OptionsError as error:
         raise in_the_list(error, place, inherited) from error
     if options["expect"] and not options["inputs"]:

@@ -8,19 +8,14 @@ import traceback
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
-from prototrt.caffe_proto.model import Model
-from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.checking.machines.memory import refuse_large_values
 from prototrt.converter.checking.verification.verify import verify_files
-from prototrt.converter.conversion import Product, load_with_weights, truth_of
+from prototrt.converter.conversion import PreparedConversion, begin_conversion
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
-from prototrt.converter.front.batch.keys import options_of, product_of
+from prototrt.converter.front.batch.keys import conversion_options, options_of
 from prototrt.converter.front.batch.system_limits import too_large_a_file
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.options import VerifyOptions
-from prototrt.surgery.ir import Graph
-from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.pipeline import rewrite
 
 _COUNTED_ROLES = ("prototxt", "weights")
 
@@ -43,37 +38,33 @@ def refusal_of(entry: Entry) -> str | None:
     """Why the entry would fail before anything is made of its graph; None if it would not."""
     try:
         with silent():
-            product, _, _, graph = _rewritten(entry)
-            product.refuse(graph)
+            conversion = _begun(entry)
+            conversion.product.refuse(conversion.graph)
     except Exception as error:
         _, _, message = _failure(entry, error)
         return message
     return None
 
 
-def _rewritten(entry: Entry) -> tuple[Product, RewriteOptions, Model, Graph]:
-    """What is asked for, and the graph that it is made of. Raises ``ConversionError``."""
-    product = product_of(entry.target, entry.options)
-    rewriting = product.rewriting(options_of(RewriteOptions, entry.options))
-    loading = options_of(LoadOptions, {**entry.options, "weights": entry.weights})
-    model = load_with_weights(entry.prototxt, loading, rewriting)
-    return product, rewriting, model, rewrite(model, options=rewriting).in_words_of(list_words)
+def _begun(entry: Entry) -> PreparedConversion:
+    options = conversion_options(entry.target, entry.weights, entry.options)
+    return begin_conversion(entry.prototxt, options, lambda graph: graph.in_words_of(list_words))
 
 
 def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The warnings, and the facts for a report."""
-    product, rewriting, model, graph = _rewritten(entry)
+    conversion = _begun(entry)
+    graph = conversion.graph
     checking = options_of(VerifyOptions, entry.options)
     warnings, checks = graph.warnings, None
     if checking.inputs or checking.expect:
-        refuse_large_values(graph, rewriting)
-        verification = verify_files(graph, checking, truth_of(model, rewriting))
+        refuse_large_values(graph, conversion.rewriting)
+        verification = verify_files(graph, checking, conversion.truth)
         verification.refuse()
         warnings, checks = (*warnings, *verification.warnings), verification.as_dict()
-    truth = truth_of(model, rewriting) if product.converting.verify else None
-    manifest = product.write(graph, truth=truth)
+    manifest = conversion.write()
     return warnings, {
-        "caffe_layers": len(model.layers),
+        "caffe_layers": len(conversion.model.layers),
         "nodes": manifest["nodes"],
         "bytes": sum(map(os.path.getsize, entry.written_files().values())),
         "verification": checks or manifest.get("verification"),

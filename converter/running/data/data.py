@@ -205,15 +205,15 @@ def split(feed: Feeds, signature: Signature) -> list[Feeds]:
     ]
 
 
-def _rows(given: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
+def _rows(sizes: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
     """The shape of an array with a row for each call; None where it is one call, or something else."""
     shape = value.shape
-    if len(given) == len(shape) + 1 and given[1:] == shape:
-        return given
-    fits = len(given) == len(shape) > 0 and given[1:] == shape[1:] and isinstance(shape[0], int)
-    if not fits or not 0 < int(shape[0]) < given[0] or given[0] % int(shape[0]):
+    if len(sizes) == len(shape) + 1 and sizes[1:] == shape:
+        return sizes
+    fits = len(sizes) == len(shape) > 0 and sizes[1:] == shape[1:] and isinstance(shape[0], int)
+    if not fits or not 0 < int(shape[0]) < sizes[0] or sizes[0] % int(shape[0]):
         return None
-    return (given[0] // int(shape[0]), int(shape[0]), *given[1:])
+    return (sizes[0] // int(shape[0]), int(shape[0]), *sizes[1:])
 
 
 def _loaded(
