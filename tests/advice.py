@@ -31,7 +31,7 @@ Place = tuple[str, int]
 _ROOT = ROOT.resolve()
 _OR = re.compile(r"; or |, or |; | or ")
 _OF_COMMAND = re.compile(r"\0`?( does)? with $")
-_LEAVE_OUT = re.compile(r"\b(leave out|leave|omit|without|instead of)\s*$")
+_LEAVE_OUT = re.compile(r"\b(leave out|leave|omit|without|instead of)\s*(\0\d+\0(, | and )\s*)*$")
 _PART = re.compile("\0(\\d+)\0")
 _ADDING = ("shapes", "sizes", "define", "overrides", "replace", "plugin")
 """Options that add to what they were given before, by names."""

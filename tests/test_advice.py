@@ -5,8 +5,8 @@
 
 - ``run``: the command; ``net.prototxt`` is the case's ``net``. ``call`` is a call in Python, ``golden`` a case of
   goldens/errors.
-- ``net``: a name in ``nets``, or the net itself; ``files``: texts by names; ``arrays``: npz files with random arrays;
-  ``before``: commands to run first.
+- ``net``: a name in ``nets``, or the net itself; ``files``: texts by names; ``arrays``: npz files with random arrays,
+  or a binaryproto with an image; ``before``: commands to run first.
 - ``values``: what a user has to know: words instead of placeholders, and options with values for those without one.
 - ``then``: what the followed command says instead, where it cannot succeed here.
 - ``except``: parts of proposals that are not tried in this case, each with the reason.
@@ -33,6 +33,8 @@ import pytest
 import yaml
 
 import prototrt
+from prototrt.caffe_proto.schema import message_class
+from prototrt.surgery.ir import Array
 from prototrt.tests.advice import (
     USUAL,
     Attempt,
@@ -109,15 +111,25 @@ def prepare(case: Case) -> list[str]:
     for name, shapes in case.get("arrays", {}).items():
         rng = np.random.default_rng(1)
         Path(name).parent.mkdir(exist_ok=True)
-        np.savez(
-            name, **{blob: rng.uniform(0, 1, shape).astype(np.float32) for blob, shape in shapes.items()}
-        )
+        drawn = {blob: rng.uniform(1, 2, shape).astype(np.float32) for blob, shape in shapes.items()}
+        if name.endswith(".binaryproto"):
+            Path(name).write_bytes(_mean_image(*drawn.values()))
+        else:
+            np.savez(name, **drawn)
     for command in case.get("before", []):
         done = attempt(shlex.split(command))
         assert done.code == 0, done.output
     if "golden" in case:
         return ["convert", *arguments(case["golden"], Path.cwd()), "-o", "engine.onnx"]
     return shlex.split(case["run"])
+
+
+def _mean_image(image: Array) -> bytes:
+    channels, height, width = image.shape
+    blob = message_class("BlobProto")(
+        num=1, channels=channels, height=height, width=width, data=image.ravel()
+    )
+    return bytes(blob.SerializeToString())
 
 
 def _net(name: str) -> str:
@@ -167,7 +179,10 @@ def followed_call(text: str, proposal: Proposal, values: Mapping[str, str]) -> a
     new = parsed_call(text)
     calls = [each for each in ast.walk(new) if isinstance(each, ast.Call)]
     words = [*proposal.python, *(values[each.name] for each, _ in proposal.given if each.name in values)]
-    given = parsed_call(f"dict({', '.join(words)})").keywords
+    stated = ", ".join(words)
+    for placeholder in filter(str.isupper, values):
+        stated = stated.replace(placeholder, values[placeholder])
+    given = parsed_call(f"dict({stated})").keywords
     names = {*(each.arg for each in given), *(option.name for option in proposal.dropped)}
     for each in calls:
         each.keywords = [keyword for keyword in each.keywords if keyword.arg not in names]

@@ -338,6 +338,7 @@ def test_rows_beside_ranges_without_names() -> None:
         'dynamic cannot determine how many rows "frames" has\n'
         "  because it has a row for each stream of each step, and the ranges of other inputs are given without names\n"
         '  fix: name the sizes of all inputs, as in shapes={"frames": ("T*N", 3, 12, 12)}, and their ranges with sizes'
+        " instead of dynamic, max_shapes"
     )
 
 

@@ -46,7 +46,7 @@ def with_dynamic_sizes(
     others = {name: shape for name, shape in shapes.items() if name not in profile.names()}
     if rows:
         if len(others) < len(shapes):
-            raise _beside_rows(rows[0], shapes[rows[0]])
+            raise _beside_rows(rows[0], shapes[rows[0]], options)
         return profile, _formulas(axes, shapes, chosen_letters, in_net)
     ranges = {name: _ranges(axes[name], shape, chosen_letters) for name, shape in others.items()}
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
@@ -140,7 +140,7 @@ def _without_axis(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
     """The error for a net whose inputs have no such axis. It says how to name the size of another one."""
     place, letter = (-1, "W") if word == "size" else (0, _MEANT[word])
     named = next(((name, shape) for name, shape in shapes.items() if shape), None)
-    fix = Worded("name the size that varies with {} and {}", Option("shapes"), Option("sizes"))
+    fix = Worded("leave out {}", Option("dynamic"))
     if named is not None:
         name, shape = named
         sizes: list[int | str] = list(shape)
@@ -174,11 +174,17 @@ def _beside_named(word: str, options: RewriteOptions) -> OptionsError:
     )
 
 
-def _beside_rows(name: str, shape: Sizes) -> OptionsError:
+def _beside_rows(name: str, shape: Sizes, options: RewriteOptions) -> OptionsError:
     """The error for ranges of some inputs, where others are to be products of sizes without a name."""
     rows = Option("shapes", {name: (Varying(_ROWS), *shape[1:])})
+    given = [each for each in ("dynamic", "min_shapes", "opt_shapes", "max_shapes") if getattr(options, each)]
     return OptionsError(
         Worded('{} cannot determine how many rows "{}" has', Option("dynamic"), name),
         because="it has a row for each stream of each step, and the ranges of other inputs are given without names",
-        fix=Worded("name the sizes of all inputs, as in {}, and their ranges with {}", rows, Option("sizes")),
+        fix=Worded(
+            "name the sizes of all inputs, as in {}, and their ranges with {} instead of {}",
+            rows,
+            Option("sizes"),
+            Worded.joined(", ", [Worded("{}", Option(each)) for each in given]),
+        ),
     )

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import (
     WeightsError,
 )
 from prototrt.caffe_proto.common.files import identity_of
-from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.dynamic_sizes import sizes_text
@@ -165,8 +165,6 @@ def with_advice(
     unsupported = [error for error in errors if isinstance(error, UnsupportedLayerError)]
     if not unsupported:
         cut = ()
-    elif not cut and not any(error.fix for error in unsupported):
-        unsupported[-1].fix = Worded("`{}` lists the types that can be converted", Command("layers"))
     options = [Option("outputs", list(cut)), *([Option("shapes", shapes)] if shapes else [])]
     command = Worded.joined(" ", options)
     if len(errors) > 1:

@@ -56,7 +56,9 @@ def another_range(symbols: Mapping[str, Range]) -> Worded:
             if source == "sizes"
             else Worded("give the net another range with {} and {}", *_RANGES)
             if source == "ranges"
-            else Worded("give the net another range with {} and {}, or {}", *_RANGES, Option("sizes"))
+            else Worded(
+                "convert the net again, with another range in {} and {}, or {}", *_RANGES, Option("sizes")
+            )
             for source, _ in _by_source(symbols)
         ),
     )

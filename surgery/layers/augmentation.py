@@ -8,7 +8,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import fixed
 
 _REACH = np.float32(1.05)
@@ -41,13 +41,7 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
             raise NetError(
                 f"the mean is of {calls.item():g} calls, but recompute_mean is {param.recompute_mean}",
                 because="FlowNet changes the mean with each call before",
-                fix=Worded(
-                    "keep the mean: {}",
-                    Option(
-                        "overrides",
-                        {f"{layer.name}.augmentation_param.recompute_mean": f"{calls.item():.0f}"},
-                    ),
-                ),
+                fix=_keeping_the_mean(layer, int(calls.item())),
             )
         return [x - _mean_of_blobs(build, layer, x)]
     if param.mean and not param.mean_per_pixel:
@@ -55,6 +49,13 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
     if param.mean:
         build.warn("mean is ignored, as in FlowNet: mean_per_pixel is true")
     return [x]
+
+
+def _keeping_the_mean(layer: Layer, calls: int) -> str:
+    if calls < 1:  # 0 means that no mean is subtracted
+        return GIVE_THEIR_NET
+    setting = {f"{layer.name}.augmentation_param.recompute_mean": str(calls)}
+    return Worded("keep the mean: {}", Option("overrides", setting))
 
 
 def _refuse_random_changes(layer: Layer) -> None:

@@ -65,7 +65,7 @@ def test_of_several_options() -> None:
         "give N one size in min_shapes and max_shapes, and write a number for H and W in shapes"
     )
     assert another_range({"N": symbols["N"]}) == (
-        "give the net another range with min_shapes and max_shapes, or sizes"
+        "convert the net again, with another range in min_shapes and max_shapes, or sizes"
     )
 
 

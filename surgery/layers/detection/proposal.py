@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,7 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     """
     one_image(layer, score)
     settings = build.settings
-    _refuse_missing(settings)
+    _refuse_missing(settings, [] if layer.param.feat_stride else ["feat_stride"])
     if settings.whole("test_soft_nms", 0):
         raise UnsupportedLayerError(
             "test_soft_nms is set",
@@ -220,9 +221,11 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     return _tops_of_four_axes(build, layer, proposed(build, layer, score, move, info, how))
 
 
-def _refuse_missing(settings: Settings) -> None:
-    names = ("rpn_nms_thresh", "rpn_min_size", "rpn_pre_nms_top_n", "rpn_post_nms_top_n")
-    missing = [name for name in ("anchors", *(f"test_{name}" for name in names)) if name not in settings]
+_SETTINGS = ("test_rpn_nms_thresh", "test_rpn_min_size", "test_rpn_pre_nms_top_n", "test_rpn_post_nms_top_n")
+
+
+def _refuse_missing(settings: Settings, names: Sequence[str]) -> None:
+    missing = [name for name in ("anchors", *names, *_SETTINGS) if name not in settings]
     if missing:
         raise NetError(
             f"needs settings that the model does not contain: {', '.join(missing)}",

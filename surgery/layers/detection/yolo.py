@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
@@ -72,7 +73,7 @@ def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others
         raise UnsupportedLayerError(
             "gaussian_box is true",
             because="the fork reads memory that it never fills, so its results are undefined",
-            fix="cut the net before this layer",
+            fix=CUT_BEFORE_LAYER,
         )
     if len(maps) != param.mask_group_num:
         raise NetError(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Array, Shape
@@ -63,7 +63,7 @@ def _check_gru(layer: Layer) -> None:
         raise NetError(
             "states BN_term: true, which is not supported",
             because="the weights file lacks the numbers of these normalizations",
-            fix=Worded("cut the net before this layer with {}", Option("outputs", ["BLOB"])),
+            fix=CUT_BEFORE_LAYER,
         )
     if len(layer.tops) > 1:
         raise NetError(
@@ -80,7 +80,7 @@ def lstm_of_a_clip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         raise NetError(
             f"group is {param.group}, expected 1",
             because="the gates of this fork are in an order of their own",
-            fix=Worded("cut the net before this layer with {}", Option("outputs", ["BLOB"])),
+            fix=CUT_BEFORE_LAYER,
         )
     clip = _OneClip(build, layer, x, int(param.num_output), _FIELD)
     of_x = clip.read("W_x", 4, clip.sequence.shape, param, bias=True).changed(build, _in_caffes_order)

@@ -342,7 +342,7 @@ REFUSALS = [
         "num_classes: 2 mask_group_num: 1 gaussian_box: true",
         ": gaussian_box is true\n"
         "  because the fork reads memory that it never fills, so its results are undefined\n"
-        "  fix: cut the net before this layer",
+        '  fix: cut the net before this layer with outputs=["BLOB"]',
         (1, 7, 3, 3),
     ),
     proposal(
@@ -403,8 +403,8 @@ REFUSALS = [
         "FrcnnProposal",
         "",
         [(1, 4, 3, 4), (1, 8, 3, 4), (1, 3)],
-        ": needs settings that the model does not contain: anchors, test_rpn_nms_thresh, test_rpn_min_size,"
-        " test_rpn_pre_nms_top_n, test_rpn_post_nms_top_n\n"
+        ": needs settings that the model does not contain: anchors, feat_stride, test_rpn_nms_thresh,"
+        " test_rpn_min_size, test_rpn_pre_nms_top_n, test_rpn_post_nms_top_n\n"
         "  because the program reads them from a JSON file\n"
         '  fix: give that file with settings="config.json"',
     ),
