@@ -253,19 +253,30 @@ def _fits(blob: StoredBlob, shape: tuple[int, ...]) -> bool:
     return blob.shape == shape
 
 
-def expect_axes(
-    layer: Layer, index: int, x: Value, expected: str, least: int, most: int | None = None
-) -> None:
-    """Raise ``ShapeError`` unless a bottom has ``least`` axes, or with ``most`` any number between the two.
+def misfit(
+    layer: Layer, index: int, x: Value | Array, expected: object, fix: str, because: str | None = None
+) -> ShapeError:
+    """The error for a bottom of a shape that the layer has no use for."""
+    return ShapeError(
+        f"shape is {x.shape}, expected {expected}",
+        blob=f'{layer.bottom_word} "{layer.bottom_blob(index)}"',
+        because=because,
+        fix=fix,
+    )
 
-    ``expected`` are those axes in words, as in ``(N, C, H, W)``.
+
+def expect_axes(
+    layer: Layer, index: int, x: Value, expected: str, least: int | None = None, most: int | None = None
+) -> None:
+    """Raise ``ShapeError`` unless a bottom has as many axes as ``expected`` names, as in ``(N, C, H, W)``.
+
+    Where ``expected`` is worded otherwise, ``least`` to ``most``, or just ``least``, axes are expected.
     """
-    if not least <= len(x.shape) <= (least if most is None else most):
-        raise ShapeError(
-            f"shape is {x.shape}, expected {expected}",
-            blob=f'{layer.bottom_word} "{layer.bottom_blob(index)}"',
-            fix=f"add a Reshape before this layer to {least if most is None or len(x.shape) < least else most} axes",
-        )
+    least = expected.count(",") + 1 if least is None else least
+    most = least if most is None else most
+    if not least <= len(x.shape) <= most:
+        axes = least if len(x.shape) < least else most
+        raise misfit(layer, index, x, expected, f"add a Reshape before this layer to {axes} axes")
 
 
 def refuse_fields_of(param: Message, others: Mapping[str, str]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import channel_axis, flattened, operator_rule
+from prototrt.surgery.caffe2.operator_rule import channel_axis, flattened, misfit, operator_rule
 from prototrt.surgery.ir import Op
 from prototrt.surgery.ops import (
     ABS,
@@ -103,11 +101,7 @@ def prelu(build: Builder, operator: Operator, x: Value, slope: Value) -> list[Va
     if count == 1:
         return [build.add(PReLU(), x, build.reshape(slope, (1,) * rank))]
     if count != x.shape[axis]:
-        raise ShapeError(
-            f"shape is {slope.shape}, expected ({x.shape[axis]},) or (1,)",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, slope, f"({x.shape[axis]},) or (1,)")
     return [build.add(PReLU(), x, build.aligned(build.reshape(slope, (count,)), rank, axis))]
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET, GIVE_SHAPES_AND_INIT_NET
+from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.common.errors import ShapeError, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError, WeightsError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
+from prototrt.surgery.caffe2.operator_rule import (
+    constant_array,
+    expect_axes,
+    misfit,
+    operator_rule,
+    refuse_order,
+)
 from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of, transposed_geometry_of
 from prototrt.surgery.ir import computable, fixed
 from prototrt.surgery.ops import Convolution, Deconvolution, LeakyReLU, Pad, Slice
@@ -103,11 +109,7 @@ def _bias(build: Builder, operator: Operator, bias: Value | None, outputs: int) 
         return build.constant(np.broadcast_to(np.float32(0), (outputs,)), "no_bias")
     array = constant_array(build, operator, 2, bias)
     if array.size != outputs:
-        raise ShapeError(
-            f"shape is {array.shape}, expected ({outputs},)",
-            blob=f'input "{operator.bottom_blob(2)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 2, array, f"({outputs},)")
     return build.constant(array.reshape(outputs), "bias")
 
 

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.caffe2.operator_rule import constant_array, expect_whole_numbers, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, expect_whole_numbers, misfit, operator_rule
 from prototrt.surgery.ir import DType, element_count
 
 
@@ -112,11 +112,7 @@ def scatter_assign(build: Builder, operator: Operator, data: Value, index: Value
             fix=GIVE_SHAPES_AND_INIT_NET,
         )
     if values.shape != (*places.shape, *array.shape[1:]) or places.ndim != 1:
-        raise ShapeError(
-            f"shape is {values.shape}, expected {(*places.shape, *array.shape[1:])}",
-            blob=f'input "{operator.bottom_blob(2)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 2, values, (*places.shape, *array.shape[1:]))
     if places.size and not 0 <= places.min() <= places.max() < len(array):
         raise ShapeError(
             f"index {places.max()} is outside the {len(array)} rows",

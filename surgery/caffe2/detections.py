@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
+from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.boxes import cut_to_image, last_pixel, moved, overlap_of, refuse_other_boxes
-from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
+from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
 from prototrt.surgery.ir import DType, computable, fixed
-from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, overlap_threshold
 from prototrt.surgery.layers.detection.lists import KeptBoxes, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Decay, Suppression
 from prototrt.surgery.layers.detection.rows import (
@@ -89,13 +89,13 @@ def _refuse_misfits(operator: Operator, rois: Value, moves: Value, info: Value) 
     columns = rois.shape[1]
     if columns not in (4, 5):
         because = "a region is x1, y1, x2 and y2, after the number of its image"
-        raise misfit(operator, 0, rois, "(R, 4) or (R, 5)", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 0, rois, "(R, 4) or (R, 5)", because)
     because = f"the regions are {rois.shape}"
     if moves.shape[0] != rois.shape[0] or fixed(moves.shape[1], "the moves") % 4:
-        raise misfit(operator, 1, moves, f"({rois.shape[0]}, 4 K)", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 1, moves, f"({rois.shape[0]}, 4 K)", because)
     if len(info.shape) != 2 or info.shape[1] != 3 or (columns == 4 and info.shape[0] != 1):
         expected = "(1, 3)" if columns == 4 else "(N, 3)"
-        raise misfit(operator, 2, info, expected, because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 2, info, expected, because)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +197,19 @@ def _sizes(operator: Operator, scores: Value, boxes: Value) -> tuple[int, int, i
     """R, C, and for how many classes there are boxes. Raises ``ShapeError`` for inputs that do not fit."""
     for index, value, expected in ((0, scores, "(R, C)"), (1, boxes, "(R, 4 C)")):
         if len(value.shape) not in (2, 4) or any(dim != 1 for dim in value.shape[2:]):
-            raise misfit(operator, index, value, expected, "a row is a region", GIVE_SHAPES_AND_INIT_NET)
+            raise misfit(operator, index, value, expected, "a row is a region")
     rows, classes = (
         fixed(dim, what) for dim, what in zip(scores.shape, ("the rows", "the classes"), strict=False)
     )
     if classes < 2:
         because = "one of the classes is the background"
-        raise misfit(operator, 0, scores, "(R, C) with 2 classes or more", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 0, scores, "(R, C) with 2 classes or more", because)
     of_boxes = classes if operator.arguments.flag("input_boxes_include_bg_cls", True) else classes - 1
     if operator.arguments.flag("cls_agnostic_bbox_reg"):
         of_boxes = 1
     if boxes.shape[:2] != (rows, 4 * of_boxes):
         because = f"the scores are {scores.shape}"
-        raise misfit(operator, 1, boxes, f"({rows}, {4 * of_boxes})", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 1, boxes, f"({rows}, {4 * of_boxes})", because)
     return rows, classes, of_boxes
 
 

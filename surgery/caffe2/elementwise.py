@@ -10,7 +10,7 @@ from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, operator_rule
+from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, misfit, operator_rule
 from prototrt.surgery.ir import DType, Shape
 from prototrt.surgery.ops import (
     ADD,
@@ -131,12 +131,8 @@ def fold(build: Builder, operator: Operator, x: Value, *others: Value) -> list[V
     """
     for index, other in enumerate(others, 1):
         if other.shape != x.shape:
-            raise ShapeError(
-                f"shape is {other.shape}, expected {x.shape}",
-                blob=f'input "{operator.bottom_blob(index)}"',
-                because=f'that is the shape of the first input, "{operator.bottom_blob(0)}"',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            because = f'that is the shape of the first input, "{operator.bottom_blob(0)}"'
+            raise misfit(operator, index, other, x.shape, because)
     kind = {"Max": MAXIMUM, "Min": MINIMUM}.get(operator.type, ADD)
     whole = reduce(lambda a, b: build.add(kind, a, b), others, x)
     if operator.type == "Mean":
@@ -215,11 +211,7 @@ def _selected(
         )
     expected = a.shape[:1] if by_rows else a.shape
     if condition.shape != expected:
-        raise ShapeError(
-            f"shape is {condition.shape}, expected {expected}",
-            blob=f'input "{operator.bottom_blob(0)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 0, condition, expected)
     return build.add(Select(), build.aligned(condition, len(a.shape), 0), a, b)
 
 
@@ -230,11 +222,7 @@ def row_multiply(build: Builder, operator: Operator, x: Value, weights: Value) -
     Becomes: Multiply.
     """
     if weights.shape != x.shape[:1]:
-        raise ShapeError(
-            f"shape is {weights.shape}, expected {x.shape[:1]}",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, weights, x.shape[:1])
     return [x * build.aligned(weights, len(x.shape), 0)]
 
 
@@ -251,12 +239,8 @@ def elementwise_linear(
     expected = (flattened(x.shape[axis:]),)
     for index, factor in enumerate((scale, shift), 1):
         if factor.shape != expected:
-            raise ShapeError(
-                f"shape is {factor.shape}, expected {expected}",
-                blob=f'input "{operator.bottom_blob(index)}"',
-                because=f'"{operator.bottom_blob(0)}" has the shape {x.shape}, flattened from axis {axis} on',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            because = f'"{operator.bottom_blob(0)}" has the shape {x.shape}, flattened from axis {axis} on'
+            raise misfit(operator, index, factor, expected, because)
     a, b = (build.aligned(build.reshape(each, x.shape[axis:]), len(x.shape)) for each in (scale, shift))
     return [x * a + b]
 

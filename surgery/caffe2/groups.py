@@ -11,6 +11,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,
     flattened,
+    misfit,
     operator_rule,
     refuse_order,
 )
@@ -60,11 +61,7 @@ def scaled_channels(
     """``x * scale + shift``, both (C,) for the channels of ``axis``."""
     for index, factor in enumerate((scale, shift), 1):
         if factor.shape != x.shape[axis : axis + 1]:
-            raise ShapeError(
-                f"shape is {factor.shape}, expected {x.shape[axis : axis + 1]}",
-                blob=f'input "{operator.bottom_blob(index)}"',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            raise misfit(operator, index, factor, x.shape[axis : axis + 1])
     factor, summand = (build.aligned(each, len(x.shape), axis) for each in (scale, shift))
     scaled = (x * factor).named("scaled")
     return (scaled + summand).named("shifted")
@@ -116,11 +113,7 @@ def compare(build: Builder, operator: Operator, a: Value, b: Value) -> list[Valu
     Becomes: Subtract, Multiply or Abs, Reduce; Maximum, Sqrt, Divide for the cosine.
     """
     if a.shape != b.shape or not a.shape:
-        raise ShapeError(
-            f"shape is {b.shape}, expected {a.shape}",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, b, a.shape)
     x, y = (each.reshape(each.shape[0], flattened(each.shape[1:])) for each in (a, b))
     if operator.type == "DotProduct":
         return [_dot(x, y)]

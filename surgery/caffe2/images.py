@@ -6,13 +6,19 @@ import math
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
+from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule, refuse_order
+from prototrt.surgery.caffe2.operator_rule import (
+    constant_array,
+    expect_axes,
+    misfit,
+    operator_rule,
+    refuse_order,
+)
 from prototrt.surgery.caffe2.windows import pads_of
 from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
 from prototrt.surgery.ir.range_words import one_size
@@ -100,11 +106,7 @@ def _scales(
     if scales is not None:
         array = constant_array(build, operator, 1, scales).reshape(-1)
         if array.size != 2:
-            raise ShapeError(
-                f"shape is {scales.shape}, expected (2,)",
-                blob=f'input "{operator.bottom_blob(1)}"',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            raise misfit(operator, 1, scales, "(2,)")
         factors = array.tolist()
     if not all(0 < scale < math.inf for scale in factors):
         raise NetError(

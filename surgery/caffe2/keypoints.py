@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
+from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
 from prototrt.surgery.ir import DType, fixed
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.detection.lists import picked, top
 from prototrt.surgery.layers.detection.rows import counted_rows
 from prototrt.surgery.ops import Softmax
@@ -95,8 +94,8 @@ def _refuse_misfits(operator: Operator, maps: Value, boxes: Value) -> None:
     expect_axes(operator, maps, 4, "(R, K, S, S)")
     if maps.shape[2] != maps.shape[3] or fixed(maps.shape[2], "the size of a map") < 2:
         because = "a map is a square of 2 or more elements a side"
-        raise misfit(operator, 0, maps, "(R, K, S, S)", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 0, maps, "(R, K, S, S)", because)
     expect_axes(operator, boxes, 2, "(R, 4)", 1)
     if boxes.shape[0] != maps.shape[0] or fixed(boxes.shape[1], "the boxes") < 4:
         because = f"the maps are {maps.shape}"
-        raise misfit(operator, 1, boxes, f"({maps.shape[0]}, 4)", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 1, boxes, f"({maps.shape[0]}, 4)", because)

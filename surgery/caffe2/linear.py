@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import axis_of, expect_whole_numbers, flattened, operator_rule
+from prototrt.surgery.caffe2.operator_rule import (
+    axis_of,
+    expect_whole_numbers,
+    flattened,
+    misfit,
+    operator_rule,
+)
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import Gather, MatMul, Transpose
 
@@ -27,18 +32,10 @@ def fully_connected(build: Builder, operator: Operator, x: Value, weights: Value
     is_transposed = operator.type == "FCTransposed"
     outputs, columns = rows.shape[::-1] if is_transposed else rows.shape
     if columns != inputs:
-        raise ShapeError(
-            f"shape is {weights.shape}, expected {inputs} columns",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            because=f'"{operator.bottom_blob(0)}" has the shape {x.shape}, flattened from axis {axis} on',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        because = f'"{operator.bottom_blob(0)}" has the shape {x.shape}, flattened from axis {axis} on'
+        raise misfit(operator, 1, weights, f"{inputs} columns", because)
     if bias.shape != (outputs,):
-        raise ShapeError(
-            f"shape is {bias.shape}, expected ({outputs},)",
-            blob=f'input "{operator.bottom_blob(2)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 2, bias, f"({outputs},)")
     flat = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     y = build.product(flat, rows, transpose=is_transposed)
     y = (y + build.aligned(bias, len(y.shape))).named("biased")

@@ -14,6 +14,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     expect_axes,
     expect_whole_numbers,
     flattened,
+    misfit,
     operator_rule,
 )
 from prototrt.surgery.ir import Dim, Shape, fixed
@@ -47,11 +48,7 @@ def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value |
         fixed(flattened(x.shape[axis:end]), "the number of places"),
     )
     if rows_of is not None and flattened(rows_of.shape) != rows:
-        raise ShapeError(
-            f"shape is {rows_of.shape}, expected ({rows},)",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, rows_of, f"({rows},)")
     is_kept = _kept(build, operator, rows_of, rows, places)
     cut = build.reshape(x, (flattened(x.shape[:shared]), rows, places, flattened(x.shape[end:])))
     fill = 0.0 if arguments.flag("grad") else arguments.number("fill_val", -np.inf)
@@ -141,11 +138,7 @@ def reverse_packed_segments(build: Builder, operator: Operator, x: Value, length
     expect_axes(operator, x, 3, "(T, N, D)")
     expect_whole_numbers(operator, lengths, 1)
     if lengths.shape != x.shape[1:2]:
-        raise ShapeError(
-            f"shape is {lengths.shape}, expected {x.shape[1:2]}",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, lengths, x.shape[1:2])
     return [build.add(ReverseSequence(), x, lengths)]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_NET
+from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, centred
 from prototrt.surgery.caffe2.operator_rule import (
@@ -14,6 +14,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     constant_array,
     expect_axes,
     flattened,
+    misfit,
     operator_rule,
     refuse_order,
 )
@@ -72,11 +73,7 @@ def layer_norm(
 
 def _over(build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int) -> Value:
     if flattened(factor.shape) != flattened(x.shape[axis:]):
-        raise ShapeError(
-            f"shape is {factor.shape}, expected {x.shape[axis:]}",
-            blob=f'input "{operator.bottom_blob(index)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, index, factor, x.shape[axis:])
     return build.aligned(build.reshape(factor, x.shape[axis:]), len(x.shape))
 
 
@@ -99,11 +96,7 @@ def spatial_bn(
     ]
     for index, part in enumerate(parts, 1):
         if part.shape != x.shape[1:2]:
-            raise ShapeError(
-                f"shape is {part.shape}, expected {x.shape[1:2]}",
-                blob=f'input "{operator.bottom_blob(index)}"',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            raise misfit(operator, index, part, x.shape[1:2])
     epsilon = operator.arguments.number("epsilon", 1e-5)
 
     def factor(gamma: Array, beta: Array, center: Array, spread: Array) -> Array:

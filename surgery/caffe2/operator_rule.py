@@ -10,6 +10,7 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery import ir
+from prototrt.surgery.building import layer_builder
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerRule
@@ -84,14 +85,17 @@ def _refuse_growth(node: Node, inputs: Sequence[Array | None]) -> None:
         )
 
 
+def misfit(
+    operator: Operator, index: int, value: Value | Array, expected: object, because: str | None = None
+) -> ShapeError:
+    """The error for an input of a shape that the operator has no use for."""
+    return layer_builder.misfit(operator, index, value, expected, GIVE_SHAPES_AND_INIT_NET, because)
+
+
 def expect_axes(operator: Operator, value: Value, count: int, meaning: str, index: int = 0) -> None:
     """Refuse an input with another number of axes."""
     if len(value.shape) != count:
-        raise ShapeError(
-            f"shape is {value.shape}, expected {meaning}",
-            blob=f'input "{operator.bottom_blob(index)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, index, value, meaning)
 
 
 def expect_whole_numbers(operator: Operator, value: Value, index: int) -> None:
@@ -108,11 +112,7 @@ def channel_axis(operator: Operator, x: Value) -> int:
     """The axis of the channels: 1, or with ``order`` NHWC the last one."""
     axis = len(x.shape) - 1 if operator.arguments.text("order", "NCHW") == "NHWC" else 1
     if not 0 < axis < len(x.shape):
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, ...)",
-            blob=f'input "{operator.bottom_blob(0)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 0, x, "(N, C, ...)")
     return axis
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
@@ -16,9 +15,9 @@ from prototrt.surgery.caffe2.boxes import (
     positive_scale,
     refuse_other_boxes,
 )
-from prototrt.surgery.caffe2.operator_rule import expect_axes, operator_rule
+from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
 from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, overlap_threshold
 from prototrt.surgery.layers.detection.lists import LOWEST, lengthened, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.layers.detection.proposals import best_of_lists
@@ -105,4 +104,4 @@ def _refuse_misfits(operator: Operator, scores: Value, moves: Value, info: Value
         (3, anchors, (number, 4)),
     ):
         if value.shape != expected:
-            raise misfit(operator, index, value, str(expected), because, GIVE_SHAPES_AND_INIT_NET)
+            raise misfit(operator, index, value, expected, because)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
+from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.boxes import last_pixel
-from prototrt.surgery.caffe2.operator_rule import operator_rule
+from prototrt.surgery.caffe2.operator_rule import misfit, operator_rule
 from prototrt.surgery.ir import DType, fixed
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.detection.lists import LOWEST, top
 from prototrt.surgery.layers.detection.rows import (
     DetectionRows,
@@ -53,7 +53,7 @@ def distribute_fpn_proposals(build: Builder, operator: Operator, rois: Value) ->
     """
     if len(rois.shape) != 2 or rois.shape[1] not in (4, 5):
         because = "a region is x1, y1, x2 and y2, after the number of its image"
-        raise misfit(operator, 0, rois, "(R, 4) or (R, 5)", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 0, rois, "(R, 4) or (R, 5)", because)
     regions, rows = exact(build, rois), fixed(rois.shape[0], "the regions")
     if rois.shape[1] == 4:
         image = np.zeros((rows, 1), np.float32)
@@ -87,11 +87,11 @@ def _collected(build: Builder, operator: Operator, inputs: Sequence[Value]) -> t
     for index, (rois, score) in enumerate(zip(inputs[:count], inputs[count:], strict=True)):
         if len(rois.shape) != 2 or rois.shape[1] != 5:
             because = "a region is the number of its image, x1, y1, x2 and y2"
-            raise misfit(operator, index, rois, "(R, 5)", because, GIVE_SHAPES_AND_INIT_NET)
+            raise misfit(operator, index, rois, "(R, 5)", because)
         rows = fixed(rois.shape[0], "the regions")
         if np.prod([fixed(dim, "the scores") for dim in score.shape]) != rows:
             because = f"the regions are {rois.shape}"
-            raise misfit(operator, count + index, score, f"({rows},)", because, GIVE_SHAPES_AND_INIT_NET)
+            raise misfit(operator, count + index, score, f"({rows},)", because)
         regions.append(exact(build, rois))
         column, mask = exact(build, score).reshape(rows), is_counted(build, rois)
         scores.append(column if mask is None else mask.chosen(column, LOWEST))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
+from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
@@ -16,11 +16,12 @@ from prototrt.surgery.caffe2.boxes import positive_scale
 from prototrt.surgery.caffe2.operator_rule import (
     expect_axes,
     expect_whole_numbers,
+    misfit,
     operator_rule,
     refuse_order,
 )
 from prototrt.surgery.ir import AtMost, Size, computable
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.detection.rows import counted_rows
 from prototrt.surgery.layers.regions.pooling import pooled_regions
 from prototrt.surgery.layers.regions.rois import MOST_BINS, Rois, read_rois
@@ -181,7 +182,7 @@ def batch_permutation(build: Builder, operator: Operator, x: Value, index: Value
     expect_axes(operator, index, 1, "(R,)", 1)
     if index.shape[0] != x.shape[0] and not isinstance(x.shape[0], AtMost):
         expected = f"({x.shape[0]},)"
-        raise misfit(operator, 1, index, expected, f"x is {x.shape}", GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 1, index, expected, f"x is {x.shape}")
     node = build.writer(x)
     if node is not None and isinstance(node.op, Gather):  # rows of rows: those between are never made
         table, outer = node.inputs
@@ -198,7 +199,7 @@ def _read_regions(build: Builder, operator: Operator, x: Value, rois: Value) -> 
         rois = concatenated([image, exact(build, rois)], 1)
     elif rois.shape[1] != 5:
         because = "a region is x1, y1, x2 and y2, after the number of its image"
-        raise misfit(operator, 1, rois, "(R, 4) or (R, 5)", because, GIVE_SHAPES_AND_INIT_NET)
+        raise misfit(operator, 1, rois, "(R, 4) or (R, 5)", because)
     return read_rois(build, operator, x, rois)
 
 

@@ -9,7 +9,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import constant_array, flattened, integers, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, flattened, integers, misfit, operator_rule
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.reshaping import reshaped
 from prototrt.surgery.ops import Tile
@@ -134,11 +134,7 @@ def merge_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Reshape.
     """
     if len(x.shape) < 2:
-        raise ShapeError(
-            f"shape is {x.shape}, expected two axes or more",
-            blob=f'input "{operator.bottom_blob(0)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 0, x, "two axes or more")
     return [build.reshape(x, (flattened(x.shape[:2]), *x.shape[2:]))]
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.limits import refuse_too_many
-from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, operator_rule
+from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, misfit, operator_rule
 from prototrt.surgery.ir import DType, fixed
 from prototrt.surgery.ops import (
     MULTIPLY,
@@ -56,11 +54,7 @@ def sparse_lengths_weighted_sum(
     """
     expect_whole_numbers(operator, index, 2)
     if weights.shape != index.shape:
-        raise ShapeError(
-            f"shape is {weights.shape}, expected {index.shape}",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, weights, index.shape)
     picked = build.add(Gather(), table, index, hint="picked")
     factors = build.aligned(weights, len(picked.shape), 0)
     return [_bagged(build, operator, build.add(MULTIPLY, picked, factors, hint="weighted"), lengths, 3)]
@@ -70,11 +64,7 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
     """The sums of the segments of ``rows``, by a product with a matrix of 0 and 1 that assigns rows to segments."""
     expect_whole_numbers(operator, lengths, index)
     if len(lengths.shape) != 1 or not rows.shape:
-        raise ShapeError(
-            f"shape is {lengths.shape}, expected (N,)",
-            blob=f'input "{operator.bottom_blob(index)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, index, lengths, "(N,)")
     count, size = (
         fixed(lengths.shape[0], "the number of segments N"),
         fixed(rows.shape[0], "the number of rows"),

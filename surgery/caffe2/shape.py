@@ -17,6 +17,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     channel_axis,
     constant_array,
     integers,
+    misfit,
     operator_rule,
 )
 from prototrt.surgery.ir import AtMost, Shape, Size, computable, divided, fixed, range_of
@@ -193,11 +194,7 @@ def _number(build: Builder, operator: Operator, inputs: Sequence[Value], index: 
         return None
     array = constant_array(build, operator, 1 + index, inputs[index])
     if array.size != 1:
-        raise ShapeError(
-            f"shape is {array.shape}, expected one number",
-            blob=f'input "{operator.bottom_blob(1 + index)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1 + index, array, "one number")
     return int(array.reshape(-1)[0])
 
 

@@ -19,7 +19,7 @@ from prototrt.caffe_proto.caffe2.param_set import source_and_name
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, misfit, operator_rule
 from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.ops import Transpose
 from prototrt.surgery.recurrent.directions import direction_of
@@ -210,12 +210,8 @@ def _check_states(operator: Operator, stack: Stack, x: Value, states: Sequence[V
     layers, directions = len(stack.layers), len(stack.layers[0])
     for index, (state, sizes) in enumerate(zip(states, stack.state_sizes.values(), strict=True), 1):
         if len(state.shape) != 3 or state.shape[:2] != (len(sizes), x.shape[1]):
-            raise ShapeError(
-                f"shape is {state.shape}, expected ({len(sizes)}, {x.shape[1]}, H)",
-                blob=f'input "{operator.bottom_blob(index)}"',
-                because=f"there are {layers} layers in {directions} directions, and N is {x.shape[1]}",
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            because = f"there are {layers} layers in {directions} directions, and N is {x.shape[1]}"
+            raise misfit(operator, index, state, f"({len(sizes)}, {x.shape[1]}, H)", because)
         if set(sizes) != {state.shape[2]}:
             hidden = next(size for size in sizes if size != state.shape[2])
             raise ShapeError(

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, flattened, operator_rule
+from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, flattened, misfit, operator_rule
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import GREATER, Select
 from prototrt.surgery.recurrent.cells import lstm_unit
@@ -30,11 +30,7 @@ def lstm(
     """
     _expect_gates(operator, hidden, gates, 4, 2)
     if cell.shape != hidden.shape:
-        raise ShapeError(
-            f"shape is {cell.shape}, expected {hidden.shape}",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, cell, hidden.shape)
     forget = operator.arguments.number("forget_bias", 0.0)
     if forget:
         size = fixed(hidden.shape[-1], "the number of hidden units")
@@ -103,9 +99,5 @@ def _expect_gates(operator: Operator, hidden: Value, gates: Value, count: int, i
     size = fixed(hidden.shape[-1], "the number of hidden units")
     expected = (*hidden.shape[:-1], count * size)
     if gates.shape != expected:
-        raise ShapeError(
-            f"shape is {gates.shape}, expected {expected}",
-            blob=f'input "{operator.bottom_blob(index)}"',
-            because=f'"{operator.bottom_blob(0)}" has the shape {hidden.shape}',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        because = f'"{operator.bottom_blob(0)}" has the shape {hidden.shape}'
+        raise misfit(operator, index, gates, expected, because)

@@ -29,7 +29,7 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
     Blobs: the number of calls; with ``recompute_mean`` the means (1, C, h, w) and (1, C, 1, 1).
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/data_augmentation_layer.cu`` and ``.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
     if param.HasField("crop_width") and param.HasField("crop_height"):
         _refuse_random_changes(layer)

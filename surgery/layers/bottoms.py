@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import DType, Shape
@@ -29,16 +28,6 @@ def overlap_threshold(threshold: float, field: str) -> float:
             else f"set {field} to 0 or more",
         )
     return threshold
-
-
-def misfit(layer: Layer, index: int, x: Value, expected: str, because: str, fix: str) -> ShapeError:
-    """The error for a bottom of a shape that the layer has no use for."""
-    return ShapeError(
-        f"shape is {x.shape}, expected {expected}",
-        blob=f'{layer.bottom_word} "{layer.bottom_blob(index)}"',
-        because=because,
-        fix=fix,
-    )
 
 
 def numbers_of(shape: Shape, axis: int) -> int | None:

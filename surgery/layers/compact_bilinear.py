@@ -39,7 +39,7 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
     Source: gy20073/compact_bilinear_pooling ``src/caffe/layers/compact_bilinear_layer.cpp``.
     """
     for index, bottom in enumerate((x, y)):
-        expect_axes(layer, index, bottom, "(N, C, H, W)", 4)
+        expect_axes(layer, index, bottom, "(N, C, H, W)")
     if (x.shape[0], *x.shape[2:]) != (y.shape[0], *y.shape[2:]):
         raise ShapeError(
             f"shapes are {x.shape} and {y.shape}, expected the same but for axis 1",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
@@ -17,6 +17,7 @@ from prototrt.surgery.building.layer_builder import (
     canonical_axis,
     field_if_set,
     layer_rule,
+    misfit,
     refuse_fields_of,
 )
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, open_count, range_of
@@ -121,11 +122,8 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     )
     geometry = _geometry_of(layer, x.shape, has_outputs=False)
     if not geometry.spatial:
-        raise ShapeError(
-            f"shape is {x.shape}, expected at least one axis after the channel axis, {geometry.axis}",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="set axis to an earlier one, or add a Reshape before this layer",
-        )
+        fix = "set axis to an earlier one, or add a Reshape before this layer"
+        raise misfit(layer, 0, x, f"at least one axis after the channel axis, {geometry.axis}", fix)
     op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
     batched = geometry.batched(build, x)
     items = geometry.overhung(build, batched)
@@ -158,12 +156,9 @@ def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: l
 def _refuse_unequal(layer: Layer, bottoms: list[Value]) -> None:
     for index, bottom in enumerate(bottoms):
         if bottom.shape != bottoms[0].shape:
-            raise ShapeError(
-                f"shape is {bottom.shape}, expected {bottoms[0].shape}",
-                blob=f'bottom "{layer.bottom_blob(index)}"',
-                because=f'all bottoms share the weights, and that is the shape of "{layer.bottom_blob(0)}"',
-                fix="give all bottoms the same shape, or use a layer for each",
-            )
+            because = f'all bottoms share the weights, and that is the shape of "{layer.bottom_blob(0)}"'
+            fix = "give all bottoms the same shape, or use a layer for each"
+            raise misfit(layer, index, bottom, bottoms[0].shape, fix, because)
 
 
 def _geometry_of(layer: Layer, shape: Shape, *, has_outputs: bool = True) -> Geometry:

@@ -8,9 +8,15 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    expect_axes,
+    field_if_set,
+    layer_rule,
+    misfit,
+)
 from prototrt.surgery.ir import Array, computable, fixed
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.convolution import Geometry
 from prototrt.surgery.layers.sampling import linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import Convolution
@@ -28,7 +34,7 @@ def deformable_convolution(build: LayerBuilder, layer: Layer, x: Value, offset: 
     Source: unsky/Deformable-ConvNets-caffe ``caffe/src/caffe/layers/deformable_conv_layer.cpp``,
     ``caffe/src/caffe/util/deformable_im2col.cu``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     geometry = _geometry(layer, x)
     groups, elements = int(layer.param.deformable_group), int(np.prod(geometry.kernel))
     if groups < 1 or geometry.channels % groups:
@@ -45,14 +51,8 @@ def deformable_convolution(build: LayerBuilder, layer: Layer, x: Value, offset: 
     expected = (x.shape[0], 2 * elements * groups, *out)
     if min(out) < 1 or offset.shape != expected:
         because = "each element of the kernel has two offsets for each window and group"
-        raise misfit(
-            layer,
-            1,
-            offset,
-            str(expected),
-            because,
-            "give the layer that makes it the same kernel and stride",
-        )
+        fix = "give the layer that makes it the same kernel and stride"
+        raise misfit(layer, 1, offset, expected, fix, because)
     windows = _windows(build, layer, x, offset, geometry, groups)
     kernel = build.parameter(
         layer,

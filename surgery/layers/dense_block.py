@@ -34,7 +34,7 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     count, growth = int(param.numTransition), int(param.growthRate)
     _refuse_sizes(param, count, growth)
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     stored = _read(build, layer, count, growth, fixed(x.shape[1], "the number of channels"))
     for transition in stored:
         y = _normalized(build, x, transition.norm)

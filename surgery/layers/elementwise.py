@@ -11,9 +11,14 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_in_place
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    expect_axes,
+    layer_rule,
+    misfit,
+    refuse_in_place,
+)
 from prototrt.surgery.ir import Shape, fixed, measure
-from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.unequal import refuse_other_shapes
 from prototrt.surgery.ops import (
     ABS,
@@ -70,12 +75,9 @@ def _times_factors(build: LayerBuilder, layer: Layer, bottoms: list[Value]) -> l
     if measure(factors.shape) != measure((len(terms), *items)):
         items = shape[:1]
     if measure(factors.shape) != measure((len(terms), *items)):
-        raise ShapeError(
-            f"shape is {factors.shape}, expected {(len(terms), *items)}",
-            blob=f'bottom "{layer.bottom_blob(len(terms))}"',
-            because="coeff_blob is true: it holds a factor for each item of each other bottom",
-            fix="give it such a shape, or remove coeff_blob",
-        )
+        because = "coeff_blob is true: it holds a factor for each item of each other bottom"
+        fix = "give it such a shape, or remove coeff_blob"
+        raise misfit(layer, len(terms), factors, (len(terms), *items), fix, because)
     rows = build.reshape(factors, (len(terms), *items)).split(0)
     return [
         term * row.reshape(*items, *(1,) * (len(shape) - len(items)))
@@ -113,7 +115,7 @@ def total(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value)
     for index, other in enumerate((y, *others), 1):
         if _without_last_ones(other.shape) != _without_last_ones(x.shape):
             because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
-            raise misfit(layer, index, other, str(x.shape), because, "cut the larger one with Crop")
+            raise misfit(layer, index, other, x.shape, "cut the larger one with Crop", because)
         y_sum += other.reshape(*x.shape)
     return [y_sum]
 
@@ -130,21 +132,15 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
     Bottoms: factor (N, C) or (N, C, 1, 1), x (N, C, H, W), y of the same shape. Tops: one, of that shape.
     Source: hujie-frank/SENet ``src/caffe/layers/axpy_layer.cpp``.
     """
-    expect_axes(layer, 1, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 1, x, "(N, C, H, W)")
     if y.shape != x.shape:
-        raise ShapeError(
-            f"shape is {y.shape}, expected {x.shape}",
-            blob=f'bottom "{layer.bottom_blob(2)}"',
-            because=f'that is the shape of the second bottom, "{layer.bottom_blob(1)}"',
-            fix="cut the larger one with Crop, or change what makes it",
-        )
+        because = f'that is the shape of the second bottom, "{layer.bottom_blob(1)}"'
+        fix = "cut the larger one with Crop, or change what makes it"
+        raise misfit(layer, 2, y, x.shape, fix, because)
     if factor.shape not in (x.shape[:2], (*x.shape[:2], 1, 1)):
-        raise ShapeError(
-            f"shape is {factor.shape}, expected {(*x.shape[:2], 1, 1)} or {x.shape[:2]}",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            because=f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}',
-            fix="give it one number per channel, for example with a global Pooling",
-        )
+        because = f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}'
+        fix = "give it one number per channel, for example with a global Pooling"
+        raise misfit(layer, 0, factor, f"{(*x.shape[:2], 1, 1)} or {x.shape[:2]}", fix, because)
     return [build.aligned(factor, 4, 0) * x + y]
 
 
@@ -190,7 +186,7 @@ def maxout(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: nyamnyam7/private-caffe ``src/caffe/layers/maxout_layer.cpp``; another fork's
     ``src/caffe/layers/maxout.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     channels = fixed(x.shape[1], "axis 1 (channels)")
     size = _size_of_maxout(layer, channels)
     if layer.param.minout:

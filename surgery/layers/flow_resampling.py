@@ -40,7 +40,7 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
     Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/resample_layer.cu``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
     if param.type == param.AREA:
         raise NetError("type is AREA, expected NEAREST, LINEAR or CUBIC", fix=CUT_BEFORE_LAYER)

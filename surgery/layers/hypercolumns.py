@@ -8,9 +8,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.ir import computable, fixed
-from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.resampling import mixed, refuse_length
 from prototrt.surgery.ops import Concat
 
@@ -36,7 +35,7 @@ def hypercolumns(build: LayerBuilder, layer: Layer, x: Value, *maps: Value) -> l
             "has one bottom, expected an image and maps", fix="add the maps whose channels are joined"
         )
     for index, value in enumerate((x, *maps)):
-        expect_axes(layer, index, value, "(N, C, H, W)", 4)
+        expect_axes(layer, index, value, "(N, C, H, W)")
     size = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
     refuse_length(max(size))
     columns = [_enlarged(build, layer, index, value, size) for index, value in enumerate(maps, 1)]
@@ -54,9 +53,8 @@ def _enlarged(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tup
         count = fixed(x.shape[axis], "a side of a map")
         if not scale or (size[axis - 2] - 1) // scale >= count:
             because = "a map is smaller than the image by a whole number"
-            raise misfit(
-                layer, index, x, f"a part of {size}", because, "use an image that the poolings divide"
-            )
+            fix = "use an image that the poolings divide"
+            raise misfit(layer, index, x, f"a part of {size}", fix, because)
         places = (np.arange(size[axis - 2], dtype=np.float64) - (scale - 1) / 2) / scale
         first = np.maximum(np.floor(places), 0).astype(np.int32)
         second = np.maximum(np.ceil(places), 0).astype(np.int32)

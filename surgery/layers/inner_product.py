@@ -6,10 +6,16 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    field_if_set,
+    layer_rule,
+    misfit,
+)
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, OpenSize, open_count
 from prototrt.surgery.ir.range_words import one_size
@@ -73,12 +79,9 @@ def similarity(build: LayerBuilder, layer: Layer, x: Value, prototypes: Value) -
     Source: Qi-Xian/DeVise ``caffe/src/caffe/layers/similarity_layer.cpp``.
     """
     if len(x.shape) < 2 or x.shape[1:] != prototypes.shape[1:]:
-        raise ShapeError(
-            f"shape is {prototypes.shape}, expected (K, {', '.join(map(str, x.shape[1:]))})",
-            blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'its rows are multiplied by those of "{layer.bottom_blob(0)}"',
-            fix="give it prototypes of the size of a row",
-        )
+        because = f'its rows are multiplied by those of "{layer.bottom_blob(0)}"'
+        fix = "give it prototypes of the size of a row"
+        raise misfit(layer, 1, prototypes, f"(K, {', '.join(map(str, x.shape[1:]))})", fix, because)
     count = _inputs(layer, x, 1)
     rows, others = (build.reshape(value, (value.shape[0], count)) for value in (x, prototypes))
     return [build.product(rows, others)]
@@ -118,12 +121,9 @@ def _inputs(layer: Layer, x: Value, axis: int) -> int:
     """The size K of what is flattened. Raises ``ShapeError`` if it varies."""
     size = open_count(x.shape[axis:], "a flattened axis")
     if isinstance(size, OpenSize):
-        raise ShapeError(
-            f"shape is {x.shape}, expected known sizes from axis {axis} on",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            because="the weights are for one number of inputs",
-            fix=Worded("{}, or put a Pooling with global_pooling before this layer", one_size(size.symbols)),
-        )
+        because = "the weights are for one number of inputs"
+        fix = Worded("{}, or put a Pooling with global_pooling before this layer", one_size(size.symbols))
+        raise misfit(layer, 0, x, f"known sizes from axis {axis} on", fix, because)
     return size
 
 

@@ -82,7 +82,7 @@ def _check(layer: Layer, bottoms: list[Value]) -> None:
             )
     refuse_large("num_iterations", int(param.num_iterations), MOST_STEPS)
     for index, bottom in enumerate(bottoms):
-        expect_axes(layer, index, bottom, "(N, C, H, W)", 4)
+        expect_axes(layer, index, bottom, "(N, C, H, W)")
     unary, first, image = (bottom.shape for bottom in bottoms)
     for index, shape, expected in ((1, first, unary), (2, image, (unary[0], _COLORS, *unary[2:]))):
         if shape != expected:

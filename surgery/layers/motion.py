@@ -11,10 +11,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
 from prototrt.surgery.ops.windows import ranges_text
@@ -38,10 +38,10 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     border = ``max_displacement`` + ``kernel_size`` / 2.
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/correlation_layer.cpp``, ``correlation_layer.cu``.
     """
-    expect_axes(layer, 0, a, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, a, "(N, C, H, W)")
     if b.shape != a.shape:
         because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
-        raise misfit(layer, 1, b, f"{a.shape}", because, "give both bottoms one shape")
+        raise misfit(layer, 1, b, a.shape, "give both bottoms one shape", because)
     param, out = layer.param, _size_of_correlation(layer, a)
     kernel, stride, farthest = int(param.kernel_size), int(param.stride_1), int(param.max_displacement)
     reach = farthest // int(param.stride_2)
@@ -160,11 +160,11 @@ def _warped(
     build: LayerBuilder, layer: Layer, image: Value, flow: Value, fill: float, *, reaches_edge: bool
 ) -> Value:
     """Element (y, x) of the result is that at (y + flow[1], x + flow[0]) of the image, ``fill`` outside."""
-    expect_axes(layer, 0, image, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, image, "(N, C, H, W)")
     items, _, height, width = image.shape
     if flow.shape != (items, 2, height, width):
         because = f'it has a place for each element of "{layer.bottom_blob(0)}"'
-        raise misfit(layer, 1, flow, f"{(items, 2, height, width)}", because, "give it two channels: x and y")
+        raise misfit(layer, 1, flow, (items, 2, height, width), "give it two channels: x and y", because)
     count, rows, columns = computable(items), computable(height, "the height"), computable(width, "the width")
     across, down = (part.reshape(count, rows, columns) for part in exact(build, flow).split(1))
     xs = across + _places(build, columns, "columns").reshape(1, 1, columns)
@@ -193,7 +193,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     Source: daerduoCarey/SpatialTransformerLayer ``src/caffe/layers/st_layer.cu``;
     mikuhatsune/e2e_face ``caffe_modification/spatial_transformer_layer.cu``.
     """
-    expect_axes(layer, 0, image, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, image, "(N, C, H, W)")
     param = layer.param
     for field, supported in (("transform_type", ("affine", "projective")), ("sampler_type", ("bilinear",))):
         if getattr(param, field) not in supported:
@@ -229,7 +229,7 @@ def _projected(
     """The same by a projective transformation, whose grid reaches from border to border."""
     if theta.shape[0] != items or numbers_of(theta.shape, 1) != 8:
         because = "theta is 3 x 3, and its last number is 1"
-        raise misfit(layer, 1, theta, f"{(items, 8)}", because, "give it 8 numbers for each image")
+        raise misfit(layer, 1, theta, (items, 8), "give it 8 numbers for each image", because)
     if min(out) < 2:
         raise NetError(
             f"output_H is {out[0]} and output_W {out[1]}, expected at least 2",
@@ -279,9 +279,7 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Valu
     rest = 6 - len(field_names)
     if theta.shape[0] != items or numbers_of(theta.shape, 1) != rest:
         because = f"{' and '.join(field_names)} {'is' if rest == 5 else 'are'} stated" if rest < 6 else None
-        raise misfit(
-            layer, 1, theta, f"{(items, rest)}", because or "theta is 2 x 3", "give it the rest of theta"
-        )
+        raise misfit(layer, 1, theta, (items, rest), "give it the rest of theta", because or "theta is 2 x 3")
     columns = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
     count = fixed(items, "the batch of a net that states numbers of theta") if field_names else 0
     parts = [

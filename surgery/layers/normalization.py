@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value, centred
 from prototrt.surgery.building.layer_builder import (
@@ -13,6 +13,7 @@ from prototrt.surgery.building.layer_builder import (
     expect_axes,
     field_if_set,
     layer_rule,
+    misfit,
 )
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
 from prototrt.surgery.building.limits import MOST_AXES
@@ -96,11 +97,7 @@ def rows_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     Source: ``sklearn.preprocessing.normalize``; hizhangp/triplet ``l2norm_layer.py``, tripletloss ``norm2layer.py``.
     """
     if len(x.shape) < 2 or any(size != 1 for size in x.shape[2:]):
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C)",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="flatten it to two axes",
-        )
+        raise misfit(layer, 0, x, "(N, C)", "flatten it to two axes")
     rows = build.reshape(x, x.shape[:2])
     norm = (rows * rows).sum(1).sqrt().named("norm")
     return [rows / (norm > 0).chosen(norm, 1)]
@@ -175,7 +172,7 @@ def channel_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, C, H, W). Tops: (N, 1, H, W).
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/channel_norm_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     return [(x * x).named("squares").sum(1).sqrt()]
 
 
@@ -211,7 +208,7 @@ def lrn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/lrn_layer.cpp``.
     """
     param = layer.param
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     if param.local_size % 2 == 0:
         raise NetError(
             f"local_size is {param.local_size}, expected an odd number",

@@ -29,7 +29,7 @@ def spatial_pyramid_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list
     Bottoms: (N, C, H, W). Tops: (N, C + 4 C + 16 C ...); with ``pyramid_height`` 1, (N, C, 1, 1).
     Source: caffe ``src/caffe/layers/spp_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     height = int(layer.param.pyramid_height)
     if height < 1:
         raise NetError(

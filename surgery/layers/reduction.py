@@ -6,9 +6,15 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    expect_axes,
+    layer_rule,
+    misfit,
+)
 from prototrt.surgery.ir import DType, Shape, computable, open_count, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.ops import Cast, Concat, Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.windows import sizes_of
 
@@ -43,7 +49,7 @@ def multiple_instances(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     """
     if layer.param.HasField("context_per_roi"):
         return [_largest_of_items(layer, exact(build, x), int(layer.param.context_per_roi))]
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     chances = exact(build, x)
     y = chances.largest(2, 3)
     if layer.param.type == layer.param.NOR:
@@ -56,14 +62,14 @@ def _largest_of_items(layer: Layer, x: Value, count: int) -> Value:
     """The largest of each ``count`` items; those after the last whole group are left out."""
     if len(x.shape) < 2 or numbers_of(x.shape, 2) != 1:
         because = "a region has one number for each channel"
-        raise misfit(layer, 0, x, "(R * context_per_roi, C)", because, "pool the regions first")
+        raise misfit(layer, 0, x, "(R * context_per_roi, C)", "pool the regions first", because)
     if count < 1:
         raise NetError(f"context_per_roi is {count}, expected at least 1", fix="set it in mil_param")
     items, channels = x.shape[:2]
     regions = computable(items, "axis 0 (regions)") // count
     if range_of(regions).max < 1:
         because = f"context_per_roi is {count}: so many items are one region"
-        raise misfit(layer, 0, x, "(R * context_per_roi, C)", because, "give it more regions")
+        raise misfit(layer, 0, x, "(R * context_per_roi, C)", "give it more regions", because)
     whole = x.reshape(items, channels).slice(0, 0, regions * count).reshape(regions, count, channels)
     return whole.largest(1).reshape(regions, channels, 1, 1)
 

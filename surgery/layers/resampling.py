@@ -42,7 +42,7 @@ def interp(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = Non
     Source: hszhao/PSPNet ``src/caffe/layers/interp_layer.cpp``, ``src/caffe/util/interp.cpp``; for ``use_blob_size``
     ermig1979/Synet ``src/Synet/Converters/Deprecated/Caffe.h``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
     cuts = -int(param.pad_beg), -int(param.pad_end)
     if min(cuts) < 0:
@@ -99,7 +99,7 @@ def bilinear_interpolation(
     Bottoms: (N, C, H, W), optionally a blob whose height and width count. Tops: (N, C, h, w).
     Source: the forks' ``src/caffe/layers/bilinear_interpolation_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     if like is not None:
         return [with_aligned_corners(build, x, size_of_bottom(layer, like))]
     factor = field_if_set(layer.param, "interpolation_factor")
@@ -139,7 +139,7 @@ def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:
 
 def size_of_bottom(layer: Layer, like: Value) -> Sizes:
     """The height and the width of the second bottom."""
-    expect_axes(layer, 1, like, "(N, C, H, W)", 4)
+    expect_axes(layer, 1, like, "(N, C, H, W)")
     return (
         computable(like.shape[2], "the height of the second bottom"),
         computable(like.shape[3], "the width of the second bottom"),

@@ -17,6 +17,7 @@ from prototrt.surgery.building.layer_builder import (
     canonical_axis,
     expect_axes,
     layer_rule,
+    misfit,
     refuse_in_place,
 )
 from prototrt.surgery.ir import (
@@ -83,18 +84,15 @@ def squeeze(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     axes = {canonical_axis(axis, x.shape, "axis") for axis in layer.param.axis}
     for axis in axes:
         if x.shape[axis] != 1:
-            raise ShapeError(
-                f"shape is {x.shape}, expected a size of 1 on axis {axis}",
-                blob=f'bottom "{layer.bottom_blob(0)}"',
-                fix="remove that axis from squeeze_param",
-            )
+            fix = "remove that axis from squeeze_param"
+            raise misfit(layer, 0, x, f"a size of 1 on axis {axis}", fix)
     axes = axes or {axis for axis, size in enumerate(x.shape) if size == 1}
     return [build.reshape(x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))]
 
 
 def _shuffled(build: LayerBuilder, layer: Layer, x: Value, side: int) -> Value:
     """Channels as pixels: ``side`` times the height and the width."""
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     channels = fixed(x.shape[1], "axis 1 (channels)")
     if side < 1 or channels % (side * side):
         raise NetError(

@@ -9,7 +9,13 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    expect_axes,
+    layer_rule,
+    misfit,
+)
 from prototrt.surgery.ir import DataSize, DType, Range, Size, computable, fixed, range_of
 from prototrt.surgery.ops import ADD, Cast, Compress, Concat, Gather, Slice
 from prototrt.surgery.ops.windows import ranges_text
@@ -25,12 +31,11 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
     """
     first = canonical_axis(layer.param.axis, x.shape, "axis")
     if len(like.shape) < len(x.shape):
-        raise ShapeError(
-            f"shape is {like.shape}, expected at least {len(x.shape)} axes",
-            blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'"{layer.bottom_blob(0)}" has the shape {x.shape}, and is cropped to the sizes of this bottom',
-            fix=f"add a Reshape before this layer to give this bottom {len(x.shape)} axes",
+        because = (
+            f'"{layer.bottom_blob(0)}" has the shape {x.shape}, and is cropped to the sizes of this bottom'
         )
+        fix = f"add a Reshape before this layer to give this bottom {len(x.shape)} axes"
+        raise misfit(layer, 1, like, f"at least {len(x.shape)} axes", fix, because)
     y = x
     for axis, offset in enumerate(_offsets(layer.param, len(x.shape) - first), first):
         target = like.shape[axis]
@@ -83,18 +88,12 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
     if not all(param.forward):
         raise UnsupportedLayerError("forward is false, which is not supported", fix=CUT_BEFORE_LAYER)
     if len(x.shape) < 3:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, ...), at least 3 axes",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="add a Reshape before this layer to give this bottom an axis after its channels",
-        )
+        fix = "add a Reshape before this layer to give this bottom an axis after its channels"
+        raise misfit(layer, 0, x, "(N, C, ...), at least 3 axes", fix)
     if len(larger.shape) != len(x.shape) or larger.shape[0] != x.shape[0]:
-        raise ShapeError(
-            f"shape is {larger.shape}, expected {len(x.shape)} axes and {x.shape[0]} items",
-            blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'"{layer.bottom_blob(0)}" has the shape {x.shape}',
-            fix="change the net so that both bottoms have equal numbers of axes and items",
-        )
+        because = f'"{layer.bottom_blob(0)}" has the shape {x.shape}'
+        fix = "change the net so that both bottoms have equal numbers of axes and items"
+        raise misfit(layer, 1, larger, f"{len(x.shape)} axes and {x.shape[0]} items", fix, because)
     adds = param.operation == param.ADD
     _refuse_mixed_channels(x, larger, adds=adds)
     return [build.add(ADD if adds else Concat(1), x, _middle(build, layer, x, larger))]
@@ -150,11 +149,8 @@ def batch_reindex(build: LayerBuilder, layer: Layer, x: Value, index: Value) -> 
             fix="add a Reshape before this layer to give this bottom an axis of items",
         )
     if len(index.shape) != 1:
-        raise ShapeError(
-            f"shape is {index.shape}, expected one axis",
-            blob=f'bottom "{layer.bottom_blob(1)}"',
-            fix="add a Reshape before this layer to give this bottom one axis",
-        )
+        fix = "add a Reshape before this layer to give this bottom one axis"
+        raise misfit(layer, 1, index, "one axis", fix)
     return [build.add(Gather(), x, build.add(Cast(DType.INT32), index))]
 
 
@@ -171,12 +167,9 @@ def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others:
     items = _items(layer, selector)
     for index, bottom in enumerate(bottoms):
         if bottom.shape[:1] != (items,):
-            raise ShapeError(
-                f"shape is {bottom.shape}, expected ({items}, ...)",
-                blob=f'bottom "{layer.bottom_blob(index)}"',
-                because=f'the selector "{layer.bottom_blob(len(bottoms))}" has the shape {selector.shape}',
-                fix="give each of them an element of the selector",
-            )
+            because = f'the selector "{layer.bottom_blob(len(bottoms))}" has the shape {selector.shape}'
+            fix = "give each of them an element of the selector"
+            raise misfit(layer, index, bottom, f"({items}, ...)", fix, because)
     chosen = build.reshape(selector, (items,), hint="chosen")
     count = _new_size(build, layer, fixed(items, "the number of items"))
     return [build.add(Compress(count), bottom, chosen) for bottom in bottoms]
@@ -237,7 +230,7 @@ def division(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, C, H, W). Tops: each (N, C, height, width).
     Source: ZhiwenShao/JAANet ``src/division_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
     places = _corners(layer, len(layer.tops))
     sizes = int(param.height), int(param.width)
@@ -262,7 +255,7 @@ def combination(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
     """
     parts = [x, *others]
     for index, part in enumerate(parts):
-        expect_axes(layer, index, part, "(N, C, H, W)", 4)
+        expect_axes(layer, index, part, "(N, C, H, W)")
     rows: dict[int, list[tuple[int, Value]]] = {}
     for (top, left), part in zip(_corners(layer, len(parts)), parts, strict=True):
         rows.setdefault(top, []).append((left, part))

@@ -7,7 +7,13 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    expect_axes,
+    layer_rule,
+    misfit,
+)
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
@@ -59,11 +65,7 @@ def cont_of_deep_speech(build: LayerBuilder, layer: Layer, x: Value) -> list[Val
     Source: ftian1/CaffeDeepSpeech2 ``ds2_cont_filler_layer.py``.
     """
     if len(x.shape) < 2:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (T, N, ...)",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix="give it the input of the recurrent layer",
-        )
+        raise misfit(layer, 0, x, "(T, N, ...)", "give it the input of the recurrent layer")
     steps, streams = (computable(size, "the steps and streams") for size in x.shape[:2])
     if isinstance(streams, int):
         row = build.constant(np.minimum(np.arange(streams, dtype=np.float32), 1)[None], "cont")
@@ -108,7 +110,7 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value, cont: Value 
     sum of the best scores, (N, 1, 1, 1). A negative ``blank_index`` is the last class.
     Source: caffe_ocr and MhLiao/TextBoxes_plusplus ``src/caffe/layers/ctc_decoder_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(T, N, C)", 3)
+    expect_axes(layer, 0, x, "(T, N, C)")
     steps, classes = (
         computable(x.shape[0], "the number of steps T"),
         fixed(x.shape[2], "the number of classes"),
@@ -151,12 +153,9 @@ def _runs(build: LayerBuilder, layer: Layer, x: Value, cont: Value, number: Valu
     """Where a stream has not ended: a truth value (N, 1, T). The 0 with which a stream begins ends none."""
     fitted = fitted_indicator(build, cont, x.shape[:2]) or cont
     if fitted.shape != x.shape[:2]:
-        raise ShapeError(
-            f"shape is {fitted.shape}, expected {x.shape[:2]}",
-            blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'these are T and N, the first dimensions of bottom "{layer.bottom_blob(0)}"',
-            fix="give an indicator for each step of each stream",
-        )
+        because = f'these are T and N, the first dimensions of bottom "{layer.bottom_blob(0)}"'
+        fix = "give an indicator for each step of each stream"
+        raise misfit(layer, 1, fitted, x.shape[:2], fix, because)
     indicators = build.reshape(fitted, (*fitted.shape, 1), hint="indicators")
     is_zero = indicators.equals(0).named("is_zero")
     is_later = (build.aligned(number, 3, 0) > 0).named("is_later")

@@ -14,6 +14,7 @@ from prototrt.surgery.building.layer_builder import (
     canonical_axis,
     expect_axes,
     layer_rule,
+    misfit,
     refuse_in_place,
 )
 from prototrt.surgery.ir import Shape, Size, computable, divided, fixed, range_of, rest_at
@@ -31,12 +32,9 @@ def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[
     axis = _axis(layer.param, "concat_dim", x.shape)
     for index, other in enumerate(others, 1):
         if _without(axis, other.shape) != _without(axis, x.shape) or len(other.shape) != len(x.shape):
-            raise ShapeError(
-                f"shape is {other.shape}, expected {x.shape} but for axis {axis}",
-                blob=f'bottom "{layer.bottom_blob(index)}"',
-                because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
-                fix="give the bottoms sizes that differ only in this axis, or use another axis",
-            )
+            because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
+            fix = "give the bottoms sizes that differ only in this axis, or use another axis"
+            raise misfit(layer, index, other, f"{x.shape} but for axis {axis}", fix, because)
     if others:
         return [build.add(Concat(axis), x, *others)]
     build.memory.share([*layer.bottoms, *layer.tops])
@@ -229,7 +227,7 @@ def flip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, C, H, W). Tops: one, of the same shape.
     Source: happynear/caffe-windows ``src/caffe/layers/flip_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     for axis, is_flipped in ((2, layer.param.flip_height), (3, layer.param.flip_width)):
         if is_flipped:
             x = build.add(Reverse(axis), x)
@@ -269,7 +267,7 @@ def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: eric612/MobileNet-YOLO ``src/caffe/layers/reorg_layer.cpp``; choasup/caffe-yolo9000, with a stride of 2
     unless it is stated.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     stride = _stride_of_reorg(build, layer)
     items, *sizes = x.shape
     channels = fixed(sizes[0], "axis 1 (channels)")

@@ -112,7 +112,7 @@ def tiling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, C, H, W). Tops: (N, C / tile_dim^2, H tile_dim, W tile_dim).
     Source: tianchenwang/caffe ``src/caffe/layers/tiling_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     side, channels = int(layer.param.tile_dim), fixed(x.shape[1], "axis 1 (channels)")
     if side < 1 or channels % (side * side):
         raise NetError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import shortened
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.ir import Size, computable
 from prototrt.surgery.ops import Tile
@@ -26,7 +26,7 @@ def spread_like(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> lis
     Source: junyanz/interactive-deep-colorization ``caffe_files/caffe_traininglayers.py``.
     """
     if len(like.shape) != 4:
-        raise _misfit(layer, 1, like, "(N, C, H, W)", "give it a map with four axes")
+        raise misfit(layer, 1, like, "(N, C, H, W)", "give it a map with four axes")
     height, width = (computable(size, "the map") for size in like.shape[2:])
     return [_spread(build, layer, x, height, width)]
 
@@ -41,7 +41,7 @@ def spread_to(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: weitianhan/human_parsing ``cmap_layer.py``.
     """
     if x.shape[:1] != (1,):
-        raise _misfit(layer, 0, x, "a batch of 1", "give the net one image per call")
+        raise misfit(layer, 0, x, "a batch of 1", "give the net one image per call")
     parameters = python_parameters(layer)
     height, width = (_size(parameters, name) for name in ("height", "width"))
     return [_spread(build, layer, x, height, width)]
@@ -49,7 +49,7 @@ def spread_to(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
 def _spread(build: LayerBuilder, layer: Layer, x: Value, height: Size, width: Size) -> Value:
     if len(x.shape) < 2 or any(size != 1 for size in x.shape[2:]):
-        raise _misfit(layer, 0, x, "(N, C, 1, 1)", "give it one number per channel")
+        raise misfit(layer, 0, x, "(N, C, 1, 1)", "give it one number per channel")
     cell = build.reshape(x, (*x.shape[:2], 1, 1))
     columns = build.add(Tile(2, height), cell, hint="columns")
     return build.add(Tile(3, width), columns)
@@ -66,8 +66,3 @@ def _size(parameters: dict[str, Any], name: str) -> int:
             fix="state both sizes, as in {'height': 60, 'width': 40}",
         )
     return size
-
-
-def _misfit(layer: Layer, index: int, x: Value, expected: str, fix: str) -> ShapeError:
-    problem = f"shape is {x.shape}, expected {expected}"
-    return ShapeError(problem, blob=f'bottom "{layer.bottom_blob(index)}"', fix=fix)

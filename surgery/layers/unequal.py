@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.shape_advice import dims, resizing
 from prototrt.surgery.ir import Dim, Shape, measure
 
@@ -18,12 +17,9 @@ def refuse_other_shapes(build: LayerBuilder, layer: Layer, bottoms: Sequence[Val
     x = bottoms[0]
     for index, bottom in enumerate(bottoms):
         if bottom.shape != x.shape:
-            raise ShapeError(
-                f"shape is {bottom.shape}, expected {x.shape}",
-                blob=f'bottom "{layer.bottom_blob(index)}"',
-                because=f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"',
-                fix=Worded.joined("; or ", _ways(build, layer, bottoms, index)),
-            )
+            because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
+            fix = Worded.joined("; or ", _ways(build, layer, bottoms, index))
+            raise misfit(layer, index, bottom, x.shape, fix, because)
 
 
 def _ways(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value], index: int) -> Iterator[str]:

@@ -14,10 +14,10 @@ from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
     layer_rule,
+    misfit,
 )
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import DType, computable, fixed, open_count, range_of, symbols_of
-from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.resampling import Pair
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ops import Cast, Concat, Pad, Scatter, Tile
@@ -35,7 +35,7 @@ def upsample(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = N
     Bottoms: x (N, C, H, W), optionally a mask of the same shape, as a MAX Pooling gives it. Tops: (N, C, h, w).
     Source: eric612/MobileNet-YOLO and alexgkendall/caffe-segnet ``src/caffe/layers/upsample_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     if mask is None:
         return [_repeated(build, layer, x)]
     return [unpooled(build, layer, x, mask, _size_for_mask(build, layer, x))]
@@ -77,12 +77,12 @@ def repeated_and_joined(build: LayerBuilder, layer: Layer, x: Value, *others: Va
     """
     maps = []
     for index, one in enumerate((x, *others)):
-        expect_axes(layer, index, one, "(N, C, H, W)", 4)
+        expect_axes(layer, index, one, "(N, C, H, W)")
         target, sizes = ([fixed(each.shape[axis], f"axis {axis}") for axis in (2, 3)] for each in (x, one))
         scales = target[0] // sizes[0], target[1] // sizes[1]
         if min(scales) < 1:
             because = f'the first bottom, "{layer.bottom_blob(0)}", has {target[0]} x {target[1]} pixels'
-            raise misfit(layer, index, one, "a smaller map", because, "give the largest map first")
+            raise misfit(layer, index, one, "a smaller map", "give the largest map first", because)
         rest = [whole - size * scale for whole, size, scale in zip(target, sizes, scales, strict=True)]
         large = one if scales == (1, 1) else repeated(build, one, scales)
         maps.append(build.add(Pad((0, 0, 0, 0), (0, 0, *rest)), large) if any(rest) else large)
@@ -144,12 +144,9 @@ def _pooled_size(build: LayerBuilder, x: Value, size: Pair, fields: str, fix: st
 def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Sizes) -> Value:
     """Each element of x (N, C, H, W) at the place in its plane that the mask holds, zeros elsewhere."""
     if mask.shape != x.shape:
-        raise ShapeError(
-            f"shape is {mask.shape}, expected {x.shape}",
-            blob=f'bottom "{layer.bottom_blob(1)}"',
-            because=f'it says where each element of "{layer.bottom_blob(0)}" belongs',
-            fix="give it the second top of the Pooling that made an image of this size",
-        )
+        because = f'it says where each element of "{layer.bottom_blob(0)}" belongs'
+        fix = "give it the second top of the Pooling that made an image of this size"
+        raise misfit(layer, 1, mask, x.shape, fix, because)
     if min(range_of(side).min for side in size) < 1:
         raise NetError(
             f"the top would be {size[0]} x {size[1]}, expected at least 1 x 1", fix="state a larger size"
@@ -170,7 +167,7 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
     Bottoms: x (N, C, H, W), a mask of the same shape, as a MAX Pooling gives it. Tops: (N, C, h, w).
     Source: HyeonwooNoh/caffe ``src/caffe/layers/unpooling_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
     if mask is None or param.unpool != param.MAX:
         raise UnsupportedLayerError(

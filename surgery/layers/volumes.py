@@ -32,7 +32,7 @@ def convolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     (1, 1, 1, 1, num_output).
     Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/convolution3d_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    expect_axes(layer, 0, x, "(N, C, L, H, W)")
     param = _param(layer, "convolution3d_param", "convolution_param")
     windows = _windows_of_c3d(param, int(param.temporal_pad))
     if int(param.num_output) % max(int(param.filter_group), 1):
@@ -53,7 +53,7 @@ def deconvolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]
     (1, 1, 1, 1, num_output).
     Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/deconvolution3d_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    expect_axes(layer, 0, x, "(N, C, L, H, W)")
     param = _param(layer, "convolution3d_param", "convolution_param")
     windows = _windows_of_c3d(param, int(param.temporal_pad))
     outputs, channels = int(param.num_output), fixed(x.shape[1], "axis 1 (channels)")
@@ -77,7 +77,7 @@ def pooling_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: facebook/C3D ``C3D-v1.0/src/caffe/layers/pool3d_layer.cpp``; ZhaofanQiu/pseudo-3d-residual-networks
     ``caffe_add_layers/src/pooling3d_layer.cpp``.
     """
-    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    expect_axes(layer, 0, x, "(N, C, L, H, W)")
     param = _param(layer, "pooling3d_param", "pooling_param")
     if param.global_pooling or any(map(param.HasField, _LENGTHS_OF_P3D)):
         return [_pooled_of_p3d(build, param, x)]

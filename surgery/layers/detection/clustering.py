@@ -12,10 +12,10 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import shortened
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, misfit
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.detection.lists import LOWEST, lengthened, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.ops import While
@@ -115,16 +115,14 @@ def _clustering(layer: Layer) -> _Clustering:
 def _refuse_misfits(layer: Layer, how: _Clustering, coverage: Value, boxes: Value) -> None:
     """Raise ``ShapeError`` or ``NetError`` unless the bottoms are two grids of places, as many tops as classes."""
     for index, bottom in enumerate((coverage, boxes)):
-        expect_axes(layer, index, bottom, "(N, C, H, W)", 4)
+        expect_axes(layer, index, bottom, "(N, C, H, W)")
     if coverage.shape[1] != how.num_classes:
-        raise misfit(
-            layer, 0, coverage, f"{how.num_classes} channels", "param_str states this number of classes", _FIX
-        )
+        because = "param_str states this number of classes"
+        raise misfit(layer, 0, coverage, f"{how.num_classes} channels", _FIX, because)
     expected = (coverage.shape[0], 4, *coverage.shape[2:])
     if boxes.shape != expected:
-        raise misfit(
-            layer, 1, boxes, str(expected), "each place has a box", "give it the corners of the same grid"
-        )
+        fix = "give it the corners of the same grid"
+        raise misfit(layer, 1, boxes, expected, fix, "each place has a box")
     if len(layer.tops) != how.num_classes:
         raise NetError(
             f"has {len(layer.tops)} tops, expected {how.num_classes}, one for each class",

@@ -13,9 +13,9 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import DType, Size, computable, divided, fixed, open_count, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, overlap_threshold
 from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
 from prototrt.surgery.layers.detection.rows import beside, best_of_images, chosen_rows, detections
@@ -144,14 +144,9 @@ def _prior_count(layer: Layer, prior: Value) -> Size:
     is_pair = prior.shape[:2] == (1, 2) and len(prior.shape) > 2 and all(dim == 1 for dim in prior.shape[3:])
     priors = divided(computable(prior.shape[2], "the priors"), 4) if is_pair else None
     if priors is None:
-        raise misfit(
-            layer,
-            2,
-            prior,
-            "(1, 2, 4 P)",
-            because="it holds the corners and the variances of P priors",
-            fix="give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2",
-        )
+        because = "it holds the corners and the variances of P priors"
+        fix = "give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2"
+        raise misfit(layer, 2, prior, "(1, 2, 4 P)", fix, because)
     return priors
 
 
@@ -180,7 +175,7 @@ def _refuse_misfit(layer: Layer, index: int, x: Value, expected: tuple[Size, Siz
             Option("fork", "textboxes"),
             Option("fork", "faceboxes"),
         )
-        raise misfit(layer, index, x, str(expected), because, fix)
+        raise misfit(layer, index, x, expected, fix, because)
 
 
 def _refuse_other_classes(layer: Layer, confidence: Value, sizes: _DetectionSizes, because: str) -> None:
@@ -192,7 +187,7 @@ def _refuse_other_classes(layer: Layer, confidence: Value, sizes: _DetectionSize
         setting = {f"{layer.name}.detection_output_param.num_classes": str(count // priors)}
         fix = Worded("state the number that the net was trained with: {}", Option("overrides", setting))
         expected = str((sizes.images, sizes.classes * priors))
-        raise misfit(layer, 1, confidence, expected, because, fix)
+        raise misfit(layer, 1, confidence, expected, fix, because)
 
 
 def _suppression(param: Any, nms: NmsForm) -> Suppression:

@@ -14,9 +14,9 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, as_number, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import Array, DType, Size, computable, divided, element_count, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, overlap_threshold
 from prototrt.surgery.layers.detection.lists import picked
 from prototrt.surgery.layers.detection.overlaps import (
     Boxes,
@@ -132,14 +132,9 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
     """Upper left corners and sides (N, H W) in pixels, and scores: the best class's above the background's."""
     param = layer.param
     if len(x.shape) != 4 or fixed(x.shape[1], "the number of channels") < _COORDINATES + 2:
-        raise misfit(
-            layer,
-            index,
-            x,
-            "(N, C + 4, H, W), with C at least 2",
-            because="a place has scores, the background's first, and four coordinates",
-            fix="give it the maps that the net was trained with",
-        )
+        because = "a place has scores, the background's first, and four coordinates"
+        fix = "give it the maps that the net was trained with"
+        raise misfit(layer, index, x, "(N, C + 4, H, W), with C at least 2", fix, because)
     images, _, height, width = (computable(dim, "a map") for dim in x.shape)
     channels = fixed(x.shape[1], "the number of channels")
     classes, stride = channels - _COORDINATES, param.downsample_rate[index]
@@ -192,14 +187,12 @@ def _images_of_group(layer: Layer, index: int, score: Value, code: Value, group:
     if images is None:
         because = f"there are {anchors} anchors at each place"
         expected, fix = f"({anchors} N, C, H, W)", "put a Reshape in front of it"
-        raise misfit(layer, index, score, expected, because=because, fix=fix)
+        raise misfit(layer, index, score, expected, fix, because)
     maps, _, height, width = (computable(dim, "a map") for dim in score.shape)
     if code.shape != (maps, _COORDINATES, height, width):
         expected = str((maps, _COORDINATES, height, width))
         because = f'bottom "{layer.bottom_blob(index)}" has the shape {score.shape}'
-        raise misfit(
-            layer, index + 1, code, expected, because=because, fix="give it the codes of these scores"
-        )
+        raise misfit(layer, index + 1, code, expected, "give it the codes of these scores", because)
     return anchors, images
 
 
@@ -272,23 +265,12 @@ def _refuse_misfits(layer: Layer, code: Value, region: Value) -> None:
         ((code, 8, "four codes of the background and of the object"), (region, 5, "image and corners"))
     ):
         if len(bottom.shape) < 2 or element_count(bottom.shape[1:]) != numbers:
-            raise misfit(
-                layer,
-                index,
-                bottom,
-                f"(R, {numbers})",
-                because=f"a region has {numbers} numbers: {what}",
-                fix="give it the blob that the net was trained with",
-            )
+            because = f"a region has {numbers} numbers: {what}"
+            fix = "give it the blob that the net was trained with"
+            raise misfit(layer, index, bottom, f"(R, {numbers})", fix, because)
     if code.shape[0] != region.shape[0]:
-        raise misfit(
-            layer,
-            0,
-            code,
-            f"({region.shape[0]}, 8)",
-            because=f'bottom "{layer.bottom_blob(1)}" has {region.shape[0]} regions',
-            fix="give it the codes of these regions",
-        )
+        because = f'bottom "{layer.bottom_blob(1)}" has {region.shape[0]} regions'
+        raise misfit(layer, 0, code, f"({region.shape[0]}, 8)", "give it the codes of these regions", because)
 
 
 def _as_learned(layer: Layer, moves: list[Value]) -> list[Value]:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import Fork
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import Array, DType, Size, computable, open_count
 from prototrt.surgery.ops import Clip, Concat, Tile
 
@@ -342,11 +342,7 @@ def _pair(param: Any, both: str, first: str, second: str) -> tuple[Any, Any] | N
 def _plane(layer: Layer, index: int, x: Value) -> tuple[Size, Size]:
     """Height and width of a bottom."""
     if len(x.shape) != 4:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, H, W)",
-            blob=f'bottom "{layer.bottom_blob(index)}"',
-            fix="give it four axes",
-        )
+        raise misfit(layer, index, x, "(N, C, H, W)", "give it four axes")
     return computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
 
 

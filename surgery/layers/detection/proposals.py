@@ -8,9 +8,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked, top
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
@@ -149,31 +149,24 @@ def _refuse_misfits(
     fix = "state the ratios and scales that the net was trained with"
     if len(score.shape) != 4 or score.shape[1] != 2 * number:
         expected = f"(N, {2 * number}, H, W)"
-        raise misfit(
-            layer, 0, score, expected, f"{anchors_note}, with a score for background and one for object", fix
-        )
+        because = f"{anchors_note}, with a score for background and one for object"
+        raise misfit(layer, 0, score, expected, fix, because)
     images, _, height, width = (computable(dim, "the scores") for dim in score.shape)
     if move.shape != (images, 4 * number, height, width):
         expected = str((images, 4 * number, height, width))
-        raise misfit(layer, 1, move, expected, f"{anchors_note}, each with four numbers", fix)
+        raise misfit(layer, 1, move, expected, fix, f"{anchors_note}, each with four numbers")
     needed = max(how.scale_places) + 1
     if numbers_of(info) < needed:
         because = f"it holds height, width and {'two scales' if needed == 4 else 'scale'} of the image"
-        raise misfit(layer, 2, info, f"at least {needed} numbers", because, f"feed {needed} numbers")
+        raise misfit(layer, 2, info, f"at least {needed} numbers", f"feed {needed} numbers", because)
     return images, height, width
 
 
 def one_image(layer: Layer, score: Value) -> None:
     """Raise for a batch, which the fork refuses."""
     if score.shape[:1] != (1,):
-        raise misfit(
-            layer,
-            0,
-            score,
-            "a batch of 1",
-            because="the fork takes a single image",
-            fix="give the net one image per call",
-        )
+        fix = "give the net one image per call"
+        raise misfit(layer, 0, score, "a batch of 1", fix, "the fork takes a single image")
 
 
 def numbers_of(info: Value) -> int:

@@ -8,9 +8,9 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.ir import Array, fixed
-from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, overlap_threshold
 from prototrt.surgery.layers.detection.lists import LOWEST, picked
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_pixel_corners
 from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
@@ -36,7 +36,7 @@ def temporal_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Va
         if bottom.shape[:2] != (1, 2 * anchors) or len(bottom.shape) != 5 or bottom.shape[3:] != (1, 1):
             because = f"there are {anchors} scales, with two numbers for each at each step"
             fix = "state the scales that the net was trained with"
-            raise misfit(layer, index, bottom, f"(1, {2 * anchors}, L, 1, 1)", because, fix)
+            raise misfit(layer, index, bottom, f"(1, {2 * anchors}, L, 1, 1)", fix, because)
     length = fixed(score.shape[2], "the length")
     count = length * anchors
     scores = exact(build, score).reshape(2 * anchors, length).slice(0, anchors, anchors).transpose(1, 0)

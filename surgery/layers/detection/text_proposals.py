@@ -6,10 +6,10 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import Array, DType, Size, computable
-from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
 
 _HEIGHTS = (11, 16, 23, 33, 48, 68, 97, 139, 198, 283)
@@ -30,19 +30,12 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     for index, bottom in enumerate((score, move)):
         if len(bottom.shape) != 4 or bottom.shape[:2] != (1, 2 * number):
             because = f"there are {number} anchors at each place, with two numbers for each"
-            raise misfit(
-                layer,
-                index,
-                bottom,
-                f"(1, {2 * number}, H, W)",
-                because,
-                "use the net that CTPN was trained with",
-            )
+            fix = "use the net that CTPN was trained with"
+            raise misfit(layer, index, bottom, f"(1, {2 * number}, H, W)", fix, because)
     size = numbers_of(info.shape, 0)
     if size is None or size < 2:
-        raise misfit(
-            layer, 2, info, "at least 2 numbers", "it holds height and width of the image", "feed both"
-        )
+        fix = "feed both"
+        raise misfit(layer, 2, info, "at least 2 numbers", fix, "it holds height and width of the image")
     (stride,) = numbers_or_usual(parameters_of_anchors(build, layer), "feat_stride", ())[:1]
     height, width = computable(score.shape[2], "the height"), computable(score.shape[3], "the width")
     tops, bottoms = _edges_of_anchors()

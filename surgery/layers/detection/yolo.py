@@ -13,9 +13,9 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, overlap_threshold
+from prototrt.surgery.layers.bottoms import exact, overlap_threshold
 from prototrt.surgery.layers.detection.lists import top
 from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_centres
 from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
@@ -121,14 +121,9 @@ def _of_best_class(
     images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
     if range_of(height - width).min < 0:
         varies = isinstance(height, OpenSize) or isinstance(width, OpenSize)
-        raise misfit(
-            layer,
-            index,
-            x,
-            "a square map",
-            because="the fork takes the width for both sides, and reads past the end of a wider map",
-            fix="name the same size for the image's height and width" if varies else "use a square image",
-        )
+        because = "the fork takes the width for both sides, and reads past the end of a wider map"
+        fix = "name the same size for the image's height and width" if varies else "use a square image"
+        raise misfit(layer, index, x, "a square map", fix, because)
     square = maps.slice(3, 0, width)
     places = images * boxes * width * width
     classes = square.slice(2, _ROW, layer.param.num_classes).transpose(0, 1, 3, 4, 2)
@@ -173,14 +168,9 @@ def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -
         raise NetError("num_classes is missing", fix="state num_classes, not counting the background")
     channels = param.num_box * (_ROW + param.num_classes)
     if len(x.shape) != 4 or x.shape[1] != channels:
-        raise misfit(
-            layer,
-            index,
-            x,
-            f"(N, {channels}, H, W)",
-            because=f"num_box is {param.num_box}, and a box has 5 numbers and {param.num_classes} classes",
-            fix="state the num_box and the num_classes that the net was trained with",
-        )
+        because = f"num_box is {param.num_box}, and a box has 5 numbers and {param.num_classes} classes"
+        fix = "state the num_box and the num_classes that the net was trained with"
+        raise misfit(layer, index, x, f"(N, {channels}, H, W)", fix, because)
     images, _, height, width = (computable(dim, "a map") for dim in x.shape)
     return exact(build, x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
 

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     Expected,
     RecurrentBottoms,
-    bottom,
     fitted_indicator,
     read_bottoms,
 )
@@ -45,7 +44,7 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     Source: tonghe90/textspotter ``caffe/src/caffe/layers/attention_lstm_layer.cpp``.
     """
     check_options(layer, ())
-    expect_axes(layer, 0, x, "(T, N, C, E)", 4)
+    expect_axes(layer, 0, x, "(T, N, C, E)")
     steps, hidden = _steps(layer, x), _hidden(layer)
     states = LSTMForm.states if layer.param.expose_hidden else ()
     cont = fitted_indicator(build, cont, x.shape[:2]) or cont
@@ -65,12 +64,9 @@ def _steps(layer: Layer, x: Value) -> int:
     steps = fixed(x.shape[0], "the number of steps T")
     stored = steps if layer.blobs is None else len(layer.blobs) - _BLOBS_OF_FIRST_STEP + 1
     if steps != stored:
-        raise ShapeError(
-            f"shape is {x.shape}, expected {(stored, *x.shape[1:])}",
-            blob=bottom(layer, 0),
-            because=f"the layer has {len(layer.blobs or ())} blobs, the attention of {counted(stored, 'step')}",
-            fix=f"give it {counted(stored, 'step')}, as in training",
-        )
+        because = f"the layer has {len(layer.blobs or ())} blobs, the attention of {counted(stored, 'step')}"
+        fix = f"give it {counted(stored, 'step')}, as in training"
+        raise misfit(layer, 0, x, (stored, *x.shape[1:]), fix, because)
     return steps
 
 

@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.shape_advice import dims, resizing
 from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, computable, element_count, range_of
 from prototrt.surgery.ops import Concat
@@ -117,22 +117,15 @@ def bottom(layer: Layer, index: int) -> str:
 def expect_step(layer: Layer, state: Value) -> None:
     """Refuse a first bottom that is not the state of one step, (1, N, H)."""
     if len(state.shape) != 3 or state.shape[0] != 1:
-        raise ShapeError(
-            f"shape is {state.shape}, expected (1, N, H)",
-            blob=bottom(layer, 0),
-            fix="slice the sequence into single steps, and give this layer the state of one of them",
-        )
+        fix = "slice the sequence into single steps, and give this layer the state of one of them"
+        raise misfit(layer, 0, state, "(1, N, H)", fix)
 
 
 def expect_shape(layer: Layer, value: Value, shape: Shape, because: str, index: int = 0) -> None:
     """Refuse a bottom of another shape. ``because`` is the reason for the expected shape."""
     if value.shape != shape:
-        raise ShapeError(
-            f"shape is {value.shape}, expected {shape}",
-            blob=bottom(layer, index),
-            because=because,
-            fix="change the num_output of the layer that makes this bottom, or add a Reshape after that layer",
-        )
+        fix = "change the num_output of the layer that makes this bottom, or add a Reshape after that layer"
+        raise misfit(layer, index, value, shape, fix, because)
 
 
 def read_bottoms(
@@ -149,11 +142,8 @@ def read_bottoms(
     A cont that is dropped may have any shape: that of a net that computes it does not vary with T.
     """
     if len(x.shape) < 3:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (T, N, ...)",
-            blob=bottom(layer, 0),
-            fix="give x an axis of steps, an axis of streams, and the inputs of a step",
-        )
+        fix = "give x an axis of steps, an axis of streams, and the inputs of a step"
+        raise misfit(layer, 0, x, "(T, N, ...)", fix)
     first = 1 if cont is None else 2
     rest = list(enumerate(others, first))
     lengths = _take_lengths(layer, rest) if expected.lengths else None
@@ -211,12 +201,9 @@ def _wrong_count(layer: Layer, first: int, expected: Expected) -> NetError:
 def _expect_static(bottoms: RecurrentBottoms, place: int, index: int, value: Value) -> None:
     if bottoms.varies(place) or (len(value.shape) > 1 and value.shape[0] == bottoms.streams):
         return
-    raise ShapeError(
-        f"shape is {value.shape}, expected ({bottoms.streams}, ...)",
-        blob=bottom(bottoms.layer, index),
-        because=f"{_size_text('N', bottoms.streams)}, the second dimension of {bottom(bottoms.layer, 0)}",
-        fix=bottoms.advice(index, value, (bottoms.streams, *(value.shape[1:] or value.shape))),
-    )
+    because = f"{_size_text('N', bottoms.streams)}, the second dimension of {bottom(bottoms.layer, 0)}"
+    fix = bottoms.advice(index, value, (bottoms.streams, *(value.shape[1:] or value.shape)))
+    raise misfit(bottoms.layer, index, value, f"({bottoms.streams}, ...)", fix, because)
 
 
 def indicator(build: LayerBuilder, steps: Size, streams: Size) -> Value:

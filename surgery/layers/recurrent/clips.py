@@ -103,7 +103,7 @@ class _OneClip:
     """The one stream of a layer of this fork."""
 
     def __init__(self, build: LayerBuilder, layer: Layer, x: Value, outputs: int, field: str) -> None:
-        expect_axes(layer, 0, x, "(T, C, H, W)", 4)
+        expect_axes(layer, 0, x, "(T, C, H, W)")
         if outputs < 1:
             raise NetError(f"num_output is {outputs}, expected at least 1", fix=f"set num_output in {field}")
         self.build, self.layer, self.outputs = build, layer, outputs

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, layer_rule, misfit
 from prototrt.surgery.ir import Array, Dim, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
@@ -60,12 +60,9 @@ def _steps_and_streams(layer: Layer, x: Value) -> tuple[Dim, Dim]:
         return rows, 1
     count = fixed(rows, "the number of rows of x")
     if streams < 1 or count % streams:
-        raise ShapeError(
-            f"shape is {x.shape}, expected (T * {streams}, ...)",
-            blob=bottom(layer, 0),
-            because=f"batch_size is {streams}",
-            fix="give x a row for each step of each stream, or set batch_size in lstm_param",
-        )
+        because = f"batch_size is {streams}"
+        fix = "give x a row for each step of each stream, or set batch_size in lstm_param"
+        raise misfit(layer, 0, x, f"(T * {streams}, ...)", fix, because)
     return count // streams, streams
 
 
@@ -74,12 +71,9 @@ def _as_cont(build: LayerBuilder, layer: Layer, clip: Value, steps: Dim, streams
     sizes = [dim for dim in clip.shape if dim != 1]
     matched = sizes == [dim for dim in (steps, streams) if dim != 1]
     if not matched and element_count(clip.shape, "an axis of clip") != element_count((steps, streams)):
-        raise ShapeError(
-            f"shape is {clip.shape}, expected {steps} x {streams} elements",
-            blob=bottom(layer, 1),
-            because="there is one for each step of each stream",
-            fix=f"let the bottom hold {steps} * {streams} elements, in any shape",
-        )
+        because = "there is one for each step of each stream"
+        fix = f"let the bottom hold {steps} * {streams} elements, in any shape"
+        raise misfit(layer, 1, clip, f"{steps} x {streams} elements", fix, because)
     return build.reshape(clip, (steps, streams), hint="clip")
 
 

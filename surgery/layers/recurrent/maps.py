@@ -250,7 +250,7 @@ def _bottoms(build: LayerBuilder, layer: Layer, values: Sequence[Value], *, stat
     """x (T, N, D, H, W), cont, at most ``statics`` static inputs, and exposed states."""
     check_options(layer, ())
     x, *others = values
-    expect_axes(layer, 0, x, "(T, N, C, H, W)", 5)
+    expect_axes(layer, 0, x, "(T, N, C, H, W)")
     if not others:
         raise NetError("has 1 bottom, expected at least 2", fix="add cont (T, N) as the second one")
     states = LSTMForm.states if layer.message.recurrent_param.expose_hidden else ()

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    expect_axes,
+    field_if_set,
+    layer_rule,
+    misfit,
+)
 from prototrt.surgery.ir import Op, Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import bottom
 from prototrt.surgery.ops import Identity, LeakyReLU, Pad, Sigmoid, TanH
@@ -37,7 +43,7 @@ def irnn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Blobs: w (4C,), direction by direction. The other fields are for training.
     Source: xw-hu/CF-Caffe ``src/caffe/layers/irnn_layer.cu``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     if len(layer.tops) != len(_DIRECTIONS):
         raise NetError(
             f"has {counted(len(layer.tops), 'top')}, expected 4",
@@ -161,18 +167,14 @@ def _without_edge(lines: Value, axis: int, *, last: bool) -> Value:
 
 
 def _channels(layer: Layer, x: Value) -> int:
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     return fixed(x.shape[1], "the number of channels")
 
 
 def _expect_like(layer: Layer, gate: Value | None, shape: Shape, index: int = 1) -> None:
     if gate is not None and gate.shape != shape:
-        raise ShapeError(
-            f"shape is {gate.shape}, expected {shape}",
-            blob=bottom(layer, index),
-            because=f"a gate has a number for each one of the top, for {bottom(layer, 0)}",
-            fix="change the layer that makes the gate",
-        )
+        because = f"a gate has a number for each one of the top, for {bottom(layer, 0)}"
+        raise misfit(layer, index, gate, shape, "change the layer that makes the gate", because)
 
 
 def _lines(build: LayerBuilder, param: Any) -> MapLines:

@@ -8,10 +8,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.expression import Value, as_number
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, Size, computable, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 
@@ -67,7 +67,7 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
     Bottoms: (N, C, H, W), landmarks (N, R, 2), each x and y. Tops: R of (N, C, pooled_h, pooled_w).
     Source: mysee1989/PG-CNN ``src/multi_roi_pooling_layer.cu``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     size, count = pooled_size(layer), len(layer.tops)
     if layer.param.top_num != count:
         raise NetError(
@@ -76,13 +76,12 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
         )
     if landmarks.shape != (x.shape[0], count, 2):
         because = "each top is of one landmark, which is x and y"
-        raise misfit(
-            layer, 1, landmarks, f"({x.shape[0]}, {count}, 2)", because, "give it as many landmarks as tops"
-        )
+        fix = "give it as many landmarks as tops"
+        raise misfit(layer, 1, landmarks, f"({x.shape[0]}, {count}, 2)", fix, because)
     items, channels, height, width = (computable(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
     if range_of(height).min < size[0] or range_of(width).min < size[1]:
         because = "the fork reads beyond the rows of a smaller map"
-        raise misfit(layer, 0, x, f"at least {size[0]} x {size[1]} elements", because, "use smaller windows")
+        raise misfit(layer, 0, x, f"at least {size[0]} x {size[1]} elements", "use smaller windows", because)
     across, down = exact(build, landmarks).split(2)
     rows, in_height = _around(build, down, size[0], height, float(layer.param.spatial_scale))
     columns, in_width = _around(build, across, size[1], width, float(layer.param.spatial_scale))

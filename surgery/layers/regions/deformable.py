@@ -7,10 +7,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, computable
-from prototrt.surgery.layers.bottoms import exact, misfit
+from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, rounded
 from prototrt.surgery.layers.regions.sensitive import LEAST_SIDE, read_sensitive
 from prototrt.surgery.layers.sampling import linear_taps, sampled
@@ -97,9 +97,8 @@ def _moves(build: LayerBuilder, layer: Layer, trans: tuple[Value, ...], group: i
     parts = shape[1] // 2 if len(shape) == 4 and isinstance(shape[1], int) else 0
     if not parts or shape != (shape[0], 2 * parts, size, size) or dim % parts:
         because = f"part_size is {size}, and output_dim {dim}"
-        raise misfit(
-            layer, 2, trans[0], f"(R, 2 K, {size}, {size})", because, "make K a divisor of output_dim"
-        )
+        fix = "make K a divisor of output_dim"
+        raise misfit(layer, 2, trans[0], f"(R, 2 K, {size}, {size})", fix, because)
     of_bin = [
         row * size // group * size + column * size // group for row in range(group) for column in range(group)
     ]

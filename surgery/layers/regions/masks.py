@@ -9,10 +9,10 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.ir import Array, DType, fixed
-from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.layers.detection.lists import numbers, top
 from prototrt.surgery.layers.resampling import refuse_length, resampled
 
@@ -25,11 +25,11 @@ def mask_pooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value) -> li
     Bottoms: (R, C, H, W), masks (R, 1, H, W). Tops: the shape of the first bottom.
     Source: daijifeng001/caffe-mnc ``src/caffe/layers/mask_pooling_layer.cu``.
     """
-    expect_axes(layer, 0, x, "(R, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(R, C, H, W)")
     expected = (x.shape[0], 1, *x.shape[2:])
     if mask.shape != expected:
         because = "each region has one mask, as large as its map"
-        raise misfit(layer, 1, mask, str(expected), because, "resize the mask with MaskResize")
+        raise misfit(layer, 1, mask, expected, "resize the mask with MaskResize", because)
     return [x * mask]
 
 
@@ -41,7 +41,7 @@ def mask_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (R, C, H, W). Tops: (R, C, output_height, output_width).
     Source: daijifeng001/caffe-mnc ``src/caffe/layers/mask_resize_layer.cu``.
     """
-    expect_axes(layer, 0, x, "(R, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(R, C, H, W)")
     sizes = int(layer.param.output_height), int(layer.param.output_width)
     if min(sizes) < 1:
         raise NetError(
@@ -76,9 +76,9 @@ def box_of_map(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, 1, H, W). Tops: left, top, right and bottom (N, 4); optionally the largest (N,).
     Source: BrotherJing/CNN_tabletennis ``lib/cut_roi_layer/layer.py``.
     """
-    expect_axes(layer, 0, x, "(N, 1, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, 1, H, W)")
     if x.shape[1] != 1:
-        raise misfit(layer, 0, x, "(N, 1, H, W)", "one channel holds the chances", "give it that channel")
+        raise misfit(layer, 0, x, "(N, 1, H, W)", "give it that channel", "one channel holds the chances")
     items, chances = x.shape[0], exact(build, x)
     largest = chances.largest(1, 2, 3).reshape(items, 1)
     ends = []
@@ -108,7 +108,7 @@ def masks_of_rows(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     count = numbers_of(x.shape, 1)
     side = isqrt(count or 0)
     if not count or side * side != count:
-        raise misfit(layer, 0, x, "(R, S * S)", "each row is a square mask", "change what makes the masks")
+        raise misfit(layer, 0, x, "(R, S * S)", "change what makes the masks", "each row is a square mask")
     return [build.reshape(x, (x.shape[0], 1, side, side))]
 
 
@@ -127,12 +127,11 @@ def regions_of_next_stage(
     for index, (bottom, count) in enumerate(zip((rois, move, score), counts, strict=True)):
         if count is None or numbers_of(bottom.shape, 1) != count or bottom.shape[0] != rois.shape[0]:
             because = "there are four moves for each class of each region"
-            raise misfit(layer, index, bottom, f"(R, {count})", because, _FIX)
+            raise misfit(layer, index, bottom, f"(R, {count})", _FIX, because)
     size = numbers_of(info.shape, 0)
     if size is None or size < 2:
-        raise misfit(
-            layer, 3, info, "at least 2 numbers", "it holds height and width of the image", "feed both"
-        )
+        fix = "feed both"
+        raise misfit(layer, 3, info, "at least 2 numbers", fix, "it holds height and width of the image")
     rows = rois.shape[0]
     assert classes is not None
     _, best = top(exact(build, score).reshape(rows, classes), 1, True)
@@ -158,7 +157,7 @@ def moved_box(build: LayerBuilder, layer: Layer, box: Value, move: Value) -> lis
     for index, bottom in enumerate((box, move)):
         if bottom.shape != (box.shape[0], 4):
             because = "there are four moves for each box"
-            raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", because, _FIX)
+            raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", _FIX, because)
     corners, moves = (exact(build, bottom).split(1) for bottom in (box, move))
     return [concatenated(_moved(corners, moves), 1)]
 

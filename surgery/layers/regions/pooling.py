@@ -10,9 +10,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.ir import AtMost, DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
 from prototrt.surgery.ops import MaxPool
 
@@ -54,10 +54,10 @@ _SIDE_OF_STEP = 7
 def _pooled_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Value) -> Value:
     """The largest element of each bin in time, of each of the constant bins of a step."""
     param = layer.param
-    expect_axes(layer, 0, x, "(N, C, L, H, W)", 5)
+    expect_axes(layer, 0, x, "(N, C, L, H, W)")
     if numbers_of(stretches.shape, 1) != 3:
         because = "a stretch of time is the number of its item, x1 and x2"
-        raise misfit(layer, 1, stretches, "(R, 3)", because, "give it the rois of a proposal layer of R-C3D")
+        raise misfit(layer, 1, stretches, "(R, 3)", "give it the rois of a proposal layer of R-C3D", because)
     bins = int(param.pooled_l)
     if bins < 1:
         raise NetError(f"pooled_l is {bins}, expected at least 1", fix="set it in roi_pooling_param")

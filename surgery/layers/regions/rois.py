@@ -8,10 +8,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import expect_axes
+from prototrt.surgery.building.layer_builder import expect_axes, misfit
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import AtMost, DType, Size, computable
-from prototrt.surgery.layers.bottoms import exact, misfit, numbers_of
+from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.ops import Gather
 
 MOST_BINS = 1024
@@ -67,7 +67,7 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_im
     The first bottom must be (N, C, H, W). With ``one_per_image`` they may be (N, 4), one for each image.
     Raises ``ShapeError``.
     """
-    expect_axes(layer, 0, x, "(N, C, H, W)", 4)
+    expect_axes(layer, 0, x, "(N, C, H, W)")
     sizes = [
         computable(x.shape[axis], what)
         for axis, what in ((0, "the batch"), (2, "the height"), (3, "the width"))
@@ -78,9 +78,8 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_im
         return Rois(image, left, top, right, bottom, *sizes)
     if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
         because = "a roi is the number of its image, and x1, y1, x2 and y2"
-        raise misfit(
-            layer, 1, rois, "(R, 5)", because, "give it the rois of a proposal layer, or such an input"
-        )
+        fix = "give it the rois of a proposal layer, or such an input"
+        raise misfit(layer, 1, rois, "(R, 5)", fix, because)
     image, left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 5).split(1)
     if isinstance(rois.shape[0], AtMost):
         image = image.at_least(0)  # the rows after the last roi belong to image -1

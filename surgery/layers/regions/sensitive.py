@@ -5,10 +5,9 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import DType, Size, computable, fixed
-from prototrt.surgery.layers.bottoms import misfit
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, read_rois, rounded
 from prototrt.surgery.ops import MatMul
 
@@ -77,7 +76,7 @@ def read_sensitive(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> 
     if fixed(x.shape[1], "axis 1 (channels)") != dim * group**2:
         because = f"output_dim is {dim} and group_size {group}"
         fix = "use another output_dim or group_size, or a Convolution before it with as many outputs"
-        raise misfit(layer, 0, x, f"{dim * group**2} channels", because, fix)
+        raise misfit(layer, 0, x, f"{dim * group**2} channels", fix, because)
     return regions, group, float(param.spatial_scale)
 
 
