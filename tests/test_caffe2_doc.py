@@ -17,4 +17,4 @@ def test_what_an_operator_becomes_is_a_whole_sentence() -> None:
     """Also where the docstring of its rule has it in several lines."""
     becomes = {row.type: row.becomes for row in supported_operators()}
     assert becomes["ResizeNearest"].endswith("Reshape, Tile where the scales are whole numbers")
-    assert becomes["Sqr"] == "Multiply"
+    assert becomes["RowMul"] == "Multiply"

@@ -6,8 +6,8 @@ from prototrt.surgery.caffe2.operator_rule import operator_rule
 
 FAMILIES = {
     "activation": (
-        "Abs Ceil Clip Cos Elu Erf Exp Floor LeakyRelu Log Negative PRelu Relu Scale Sigmoid Sign Sin "
-        "Softsign Sqr Sqrt Swish Tanh"
+        "Abs Ceil Clip Cos Cube Elu Erf Exp Floor Gelu Glu HardSigmoid LeakyRelu Log Logit Mish Negative PRelu Pow "
+        "Reciprocal Relu ReluN Rsqrt Scale Selu Sigmoid Sign Sin Softplus Softsign Sqr Sqrt Swish Tanh ThresholdedRelu"
     ),
     "convolution": "Conv Conv1D Conv2D Conv3D ConvRelu ConvTranspose",
     "data": (
@@ -20,9 +20,6 @@ FAMILIES = {
     "elementwise": (
         "Add And Cast Conditional Div EQ ElementwiseLinear GE GT LE LT Max Mean Min Mul NE Not Or RowMul "
         "Sub Sum SumRelu WeightedSum Where Xor"
-    ),
-    "functions": (
-        "Cube Gelu Glu HardSigmoid Logit Mish Pow Reciprocal ReluN Rsqrt Selu Softplus ThresholdedRelu"
     ),
     "groups": (
         "AffineChannel CosineSimilarity DotProduct GroupNorm InstanceNorm L1Distance Normalize "

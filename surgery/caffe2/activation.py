@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
+from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import channel_axis, flattened, misfit, operator_rule
-from prototrt.surgery.ir import Op
+from prototrt.surgery.caffe2.operator_rule import axis_of, channel_axis, flattened, misfit, operator_rule
+from prototrt.surgery.ir import Op, fixed
 from prototrt.surgery.ops import (
     ABS,
     CEIL,
@@ -21,7 +27,9 @@ from prototrt.surgery.ops import (
     SIN,
     SQRT,
     Clip,
+    HardSigmoid,
     LeakyReLU,
+    Power,
     PReLU,
     Sigmoid,
     Softsign,
@@ -57,34 +65,70 @@ def plain(build: Builder, operator: Operator, x: Value) -> list[Value]:
     return [build.add(_PLAIN[operator.type], x)]
 
 
-@operator_rule("Clip")
-def clip(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``min(max(x, min), max)``; either end may be missing.
+def _clipped(x: Value, given: Arguments) -> Value:
+    """``min(max(x, min), max)``; either end may be missing."""
+    low, high = (given.number(name, end) for name, end in (("min", -_LARGEST), ("max", _LARGEST)))
+    return x.apply(Clip(min(low, high), high))
 
-    Becomes: Clip.
+
+def _softplus(x: Value, given: Arguments) -> Value:
+    """``log(1 + exp(x))``, as ``max(x, 0) + log(1 + exp(-|x|))``, which does not overflow."""
+    small = (-abs(x)).exp()
+    return (x.apply(LeakyReLU()) + (small + 1.0).log()).named("softplus")
+
+
+def _gelu(x: Value, given: Arguments) -> Value:
+    """``x / 2 * (1 + erf(x / sqrt(2)))``, with ``fast_gelu`` in its approximation by tanh."""
+    if given.flag("fast_gelu"):
+        curve = ((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)).tanh()
+    else:
+        curve = (x * math.sqrt(0.5)).apply(ERF)
+    return x * 0.5 * (curve + 1.0)
+
+
+def _logit(x: Value, given: Arguments) -> Value:
+    """``log(x / (1 - x))`` of x between ``eps`` and ``1 - eps``."""
+    epsilon = given.number("eps", 1e-6)
+    share = x.apply(Clip(epsilon, 1 - epsilon))
+    return (share / (1.0 - share)).log()
+
+
+def _selu(x: Value, given: Arguments) -> Value:
+    bent = x.apply(ELU(given.number("alpha", 1.6732632423543772)))
+    return bent.scaled(given.number("scale", 1.0507009873554805))
+
+
+_FORMULAS: dict[str, Callable[[Value, Arguments], Value]] = {
+    "Clip": _clipped,
+    "Cube": lambda x, _: x * x * x,
+    "Elu": lambda x, given: x.apply(ELU(given.number("alpha", 1.0))),
+    "Gelu": _gelu,
+    "HardSigmoid": lambda x, given: x.apply(
+        HardSigmoid(given.number("alpha", 0.2), given.number("beta", 0.5))
+    ),
+    "LeakyRelu": lambda x, given: x.apply(LeakyReLU(given.number("alpha", 0.01))),
+    "Logit": _logit,
+    "Mish": lambda x, given: x * _softplus(x, given).tanh(),
+    "Reciprocal": lambda x, _: 1 / x,
+    "ReluN": lambda x, given: x.apply(Clip(0.0, given.number("n", 6.0))),
+    "Rsqrt": lambda x, _: 1 / x.sqrt(),
+    "Scale": lambda x, given: x * given.number("scale", 1.0),
+    "Selu": _selu,
+    "Softplus": _softplus,
+    "Sqr": lambda x, _: x * x,
+    "Swish": lambda x, _: x * x.sigmoid(),
+    "ThresholdedRelu": lambda x, given: (x > given.number("alpha", 1.0)).chosen(x, 0.0),
+}
+
+
+@operator_rule(*_FORMULAS)
+def formula(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """What the formula of the operator says, element by element.
+
+    Becomes: Abs, Add, Clip, Divide, ELU, Erf, Exp, Greater, HardSigmoid, LeakyReLU, Log, Multiply, Negative, Select,
+    Sigmoid, Sqrt, Subtract, TanH.
     """
-    low, high = (
-        operator.arguments.number(name, end) for name, end in (("min", -_LARGEST), ("max", _LARGEST))
-    )
-    return [build.add(Clip(min(low, high), high), x)]
-
-
-@operator_rule("Elu")
-def elu(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
-
-    Becomes: ELU.
-    """
-    return [build.add(ELU(operator.arguments.number("alpha", 1.0)), x)]
-
-
-@operator_rule("LeakyRelu")
-def leaky_relu(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``x`` where it is positive, else ``alpha * x``.
-
-    Becomes: LeakyReLU.
-    """
-    return [build.add(LeakyReLU(operator.arguments.number("alpha", 0.01)), x)]
+    return [_FORMULAS[operator.type](x, operator.arguments)]
 
 
 @operator_rule("PRelu")
@@ -105,28 +149,29 @@ def prelu(build: Builder, operator: Operator, x: Value, slope: Value) -> list[Va
     return [build.add(PReLU(), x, build.aligned(build.reshape(slope, (count,)), rank, axis))]
 
 
-@operator_rule("Scale")
-def scale(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``scale * x``.
+@operator_rule("Pow")
+def power(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """``x`` to the power ``exponent``.
 
-    Becomes: Multiply.
+    Becomes: Power.
     """
-    return [x * operator.arguments.number("scale", 1.0)]
+    if not operator.arguments.has("exponent"):
+        raise NetError("states no exponent", fix="add the argument exponent, as in exponent: 2.0")
+    return [build.add(Power(operator.arguments.number("exponent", 1.0)), x)]
 
 
-@operator_rule("Sqr")
-def square(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``x * x``.
+@operator_rule("Glu")
+def gated_linear_unit(build: Builder, operator: Operator, x: Value) -> list[Value]:
+    """The first half of axis ``dim``, times the sigmoid of the second half.
 
-    Becomes: Multiply.
+    Becomes: Slice, Sigmoid, Multiply.
     """
-    return [x * x]
-
-
-@operator_rule("Swish")
-def swish(build: Builder, operator: Operator, x: Value) -> list[Value]:
-    """``x * sigmoid(x)``.
-
-    Becomes: Sigmoid, Multiply.
-    """
-    return [x * x.sigmoid()]
+    axis = axis_of(operator, x.shape, -1, "dim")
+    size = fixed(x.shape[axis], f"axis {axis}")
+    if size % 2:
+        raise NetError(
+            f"axis {axis} has {size} elements, expected an even number",
+            fix=MEND_ARGUMENTS,
+        )
+    value, gate = (x.slice(axis, start, size // 2) for start in (0, size // 2))
+    return [value * gate.sigmoid()]
