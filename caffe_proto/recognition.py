@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
@@ -11,7 +12,7 @@ from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, OpenFile, open_inp
 from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.text.scalars import text_without_mark
-from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
+from prototrt.caffe_proto.text.tokens import TokenKind, tokens
 
 _ENTRY_OF_ZIP, _EMPTY_ZIP = b"PK\x03\x04", b"PK\x05\x06"
 _NAME_OF_ENTRY = 30  # the offset of the first entry's name; its length is in the 4 bytes before it
@@ -135,27 +136,9 @@ def is_netdef(file: OpenFile) -> bool:
 
 def _begins_netdef(head: bytes) -> bool:
     """Whether a text begins as a Caffe2 net: its first word that only one of both frameworks has is Caffe2's."""
-    text = text_without_mark(head)
-    try:
-        names = _outer_names(Tokens(text, ""))
-    except UnreadableFileError:
-        # Broken text is judged by its first word that belongs to one of the two only.
-        names = re.findall(r"^(\w+)", text, re.MULTILINE)
+    names = (name for name, _ in _outer_words(text_without_mark(head)))
     first = next((name for name in names if name in (*_WORDS_OF_NETDEF, *_WORDS_OF_CAFFE)), None)
     return first in _WORDS_OF_NETDEF
-
-
-def _outer_names(tokens: Tokens) -> list[str]:
-    """The names of the fields at the top level."""
-    names, depth = [], 0
-    while (token := tokens.take()).kind is not TokenKind.END:
-        if token.text in ("{", "<"):
-            depth += 1
-        elif token.text in ("}", ">"):
-            depth -= 1
-        elif depth == 0 and token.kind is TokenKind.WORD:
-            names.append(token.text)
-    return names
 
 
 def _is_operator(head: bytes, item: Field) -> bool:
@@ -222,8 +205,6 @@ _SOLVER = re.compile(
 _NET_OF_SOLVER = re.compile(r"^[^\S\n]*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
 _OF_NET = re.compile(r"^[^\S\n]*(?:layers?|input|op)\b", re.MULTILINE)
 _NETS_INSIDE = ("net_param", "test_net_param", "train_net_param")
-_PIECE = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|[{}]|\w+""")
-"""A string that nobody closes ends with its line: to look for the end again from each quote would take long."""
 
 
 def is_solver(text: str) -> bool:
@@ -235,26 +216,25 @@ def _net_inside(text: str) -> str:
     """The net that a solver holds in itself, on the lines where it stands; other texts as they are."""
     if not any(name in text for name in _NETS_INSIDE):
         return text
-    blocks = _blocks(text)
+    blocks = dict(reversed([each for each in _outer_words(text) if each[1] != (0, 0)]))
     start, end = next((blocks[name] for name in _NETS_INSIDE if name in blocks), (0, len(text)))
     return re.sub(r"[^\n]", " ", text[:start]) + text[start:end]
 
 
-def _blocks(text: str) -> dict[str, tuple[int, int]]:
-    """Where the first block of each name begins and ends that no other block is around."""
-    blocks: dict[str, tuple[int, int]] = {}
+def _outer_words(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The words that no block is around, and where the block behind each begins and ends."""
     depth, name, start = 0, "", 0
-    for piece in _PIECE.finditer(text):
-        if piece.group() == "{":
-            start = start if depth else piece.end()
+    for token in tokens(text):
+        if token.text in ("{", "<"):
+            start = start if depth else token.offset + 1
             depth += 1
-        elif piece.group() == "}":
+        elif token.text in ("}", ">"):
             depth -= 1
             if depth == 0:
-                blocks.setdefault(name, (start, piece.start()))
-        elif depth == 0 and piece.group()[0] not in "#\"'":
-            name = piece.group()
-    return blocks
+                yield name, (start, token.offset)
+        elif depth == 0 and token.kind is TokenKind.WORD:
+            name = token.text
+            yield name, (0, 0)
 
 
 def is_net(text: str) -> bool:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.text.tokens import _TOKEN, Tokens
+from prototrt.caffe_proto.text.tokens import _TOKEN, tokens
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.regular_expressions import ambiguity
 
@@ -23,8 +22,8 @@ SOURCES = sorted(
     for place in ("caffe_proto", "surgery", "plugins", "converter", "cli.py", "__init__.py", "__main__.py")
     for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
 )
-ENDS_AT_THE_FIRST_MISS = "caffe_proto/text/tokens.py _TOKEN"
-"""It matches at each place, and what is no token ends the reading."""
+MATCHES_EVERYWHERE = "caffe_proto/text/tokens.py _TOKEN"
+"""It matches at each place, and reads what is no token to its end."""
 TEXTS = {path: path.read_text() for path in SOURCES}
 
 
@@ -38,7 +37,7 @@ class Use:
 
     @property
     def ambiguity(self) -> str | None:
-        is_search = self.method not in ("match", "fullmatch") and self.place != ENDS_AT_THE_FIRST_MISS
+        is_search = self.method not in ("match", "fullmatch") and self.place != MATCHES_EVERYWHERE
         return ambiguity(self.pattern, is_search, self.method == "fullmatch")
 
 
@@ -118,10 +117,13 @@ def test_no_text_is_read_in_several_ways(use: Use) -> None:
 
 
 @given(st.text(), st.integers(0, 9))
-def test_tokens_follow_each_other_until_the_first_miss(text: str, start: int) -> None:
+def test_tokens_follow_each_other(text: str, start: int) -> None:
     assert _TOKEN.match(text, min(start, len(text)))
-    with pytest.raises(UnreadableFileError, match="neither a number nor a name"):
-        Tokens("1" * 10_000 + "a", "net.prototxt")
+
+
+@pytest.mark.parametrize("text", ["1" * 10_000 + "a", '"' + '\\"' * 10_000, "'\\'" * 10_000 + "'a"])
+def test_what_is_no_token_is_read_to_its_end(text: str) -> None:
+    assert [token.text for token in tokens(text)] == [text, ""]
 
 
 def test_expressions_are_found() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from prototrt.caffe_proto.layer_types import Role, layer_type
 from prototrt.caffe_proto.net.size_fields import numbers_of_fields
 from prototrt.caffe_proto.schema import Message, is_layer_type
-from prototrt.caffe_proto.text.prototxt import FieldPath
+from prototrt.caffe_proto.text.fields import FieldPath
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]

@@ -8,12 +8,12 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from prototrt.caffe_proto.common.errors import ConversionError, NetError
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.options import FieldValue
 from prototrt.caffe_proto.schema import Message, is_read_by, is_repeated, message_class, parameter_fields
-from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar_reader
-from prototrt.caffe_proto.text.tokens import TokenKind, Tokens
+from prototrt.caffe_proto.text.fields import BrokenTextError, Fields
+from prototrt.caffe_proto.text.scalars import BadValueError, Scalar, scalar
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
@@ -118,17 +118,22 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING and not _is_quoted(text):
         return text
     try:
-        tokens = Tokens(text, where)
-        value = scalar_reader(field)(tokens)
-        if tokens.ahead.kind is not TokenKind.END:
+        if text and not _is_one_value(text):
             raise BadValueError("one value", text)
-        return value
+        return scalar(field, text)
     except BadValueError as error:
         raise NetError(
             f"{field.name} is {error.actual if text else 'nothing'}, expected {error.expected}",
             where=where,
             fix=error.fix,
         ) from error
+
+
+def _is_one_value(text: str) -> bool:
+    try:
+        return [field.value for field in Fields(f"_: {text}", "").fields(())] == [text]
+    except (BrokenTextError, UnreadableFileError):
+        return False
 
 
 def _set(message: Message, fields: Sequence[FieldDescriptor], values: Sequence[Scalar]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.schema import Message, is_repeated
-from prototrt.caffe_proto.text.prototxt import FieldPath
-from prototrt.caffe_proto.text.tokens import Token, TokenKind
+from prototrt.caffe_proto.text.fields import FieldPath
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 _WHOLE = {
@@ -26,7 +26,7 @@ def numbers_of_fields(entry: LayerEntry) -> dict[FieldPath, list[int]]:
         numbers.setdefault(path, []).append(number)
     for finding in entry.findings:
         if finding.is_unknown and finding.field is not None:
-            for path, number in _written(finding.value, (*finding.path[1:], finding.field)):
+            for path, number in _written(finding.readable_value, (*finding.path[1:], finding.field)):
                 numbers.setdefault(path, []).append(number)
     return numbers
 
@@ -42,20 +42,13 @@ def _numbers_at(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, 
             yield from ((inner, int(number)) for number in each)
 
 
-def _written(tokens: Sequence[Token], path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
-    """The numbers in the text of one field: a value, a list, or a message in brackets."""
-    messages: list[FieldPath] = []
-    name = path
-    for token in _without_signs(tokens):
-        if token.text in ("{", "<"):
-            messages.append(name)
-        elif token.text in ("}", ">"):
-            messages.pop()
-        elif token.kind is TokenKind.WORD and messages:
-            name = (*messages[-1], token.text)
-        elif token.kind is TokenKind.INTEGER and token.text.isdecimal():
-            yield name, int(token.text)
-
-
-def _without_signs(tokens: Iterable[Token]) -> Iterator[Token]:
-    return (token for token in tokens if token.text not in (":", ",", ";", "[", "]"))
+def _written(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+    """The integers in an unknown field: in a value, a list, or a message."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _written(inner, (*path, name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _written(each, path)
+    elif type(value) is int:
+        yield path, value

@@ -7,19 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from prototrt.caffe_proto.text.fields import CLOSING
+from prototrt.caffe_proto.text.tokens import TokenKind, tokens
+
 _LAYER_WORDS = ("layer", "layers")
-_PIECE = re.compile(
-    r"""
-    (?P<comment> \#[^\n]* )
-    | (?P<newline> \n )
-    | (?P<string> "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? )
-    | (?P<word> [A-Za-z_]\w* )
-    | (?P<open> [{<\[] )
-    | (?P<close> [}>\]] )
-    | (?P<other> [^\s\#{}<>\[\]A-Za-z_] )
-    """,
-    re.VERBOSE,
-)
 _VALUE = re.compile(r"[ \t]*[:{<\[]")
 """What follows the name of a field."""
 _PRINTED = re.compile(r"(?P<indent>[ ]*)(?P<field>\w+)(?::| \{)")
@@ -63,7 +54,7 @@ def comments_of(text: str) -> NetComments:
 
 @dataclass(slots=True)
 class _CommentReader:
-    """Reads pieces, and knows in which layer it is and what the line holds so far."""
+    """Reads tokens, and knows in which layer it is and what the line holds so far."""
 
     head: list[str] = field(default_factory=list)
     layers: dict[int, LayerComments] = field(default_factory=dict)
@@ -76,27 +67,23 @@ class _CommentReader:
     begins_line: bool = True
 
     def read(self, text: str) -> NetComments:
-        for match in _PIECE.finditer(text):
-            kind = match.lastgroup
-            if kind == "newline":
-                self.line, self.last, self.begins_line = self.line + 1, "", True
-            elif kind == "comment":
-                self._comment(match[0].rstrip())
-            else:
-                is_field = kind == "word" and _VALUE.match(text, match.end()) is not None
-                self._piece("field" if is_field else kind, match[0])
-                self.begins_line = False
-        return NetComments(self.head, self.layers, self.pending)
-
-    def _piece(self, kind: str | None, text: str) -> None:
-        if kind == "field":
-            self._field(text)
-        elif kind == "open":
-            self.depth += 1
-        elif kind == "close":
-            self.depth -= 1
-            if self.layer is not None:
+        end = 0
+        for token in tokens(text):
+            if lines := text.count("\n", end, token.offset):
+                self.line, self.last, self.begins_line = self.line + lines, "", True
+            end = token.offset + len(token.text)
+            if token.kind is TokenKind.COMMENT:
+                self._comment(token.text.rstrip())
+                continue
+            self.begins_line = False
+            if token.kind is TokenKind.WORD and _VALUE.match(text, end):
+                self._field(token.text)
+            elif token.text in CLOSING:
+                self.depth += 1
+            elif token.text in CLOSING.values():
+                self.depth -= 1
                 self._place("", is_beside=False)
+        return NetComments(self.head, self.layers, self.pending)
 
     def _field(self, name: str) -> None:
         if self.depth == 0:

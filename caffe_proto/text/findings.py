@@ -4,7 +4,7 @@ Rules of users read these fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, UnsupportedLayerError
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, enum_name, is_repeated
-from prototrt.caffe_proto.text.scalars import BadValueError, number_of, text_from_bytes, unescaped
-from prototrt.caffe_proto.text.tokens import MOST_KEPT, Token, TokenKind, Tokens
+from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, Field, FieldPath, Fields
+from prototrt.caffe_proto.text.scalars import BadValueError, number_of, signed, string
 
 _OF_THE_PLACE = (
     "name",
@@ -79,76 +79,44 @@ def _merged(own: Mapping[str, Any], unknown: Mapping[str, Any]) -> dict[str, Any
     return {**own, **unknown, **blocks}
 
 
-def written_value(tokens: Sequence[Token]) -> Any:
-    """The value that the tokens of a field spell, None if they spell none, or are only the first of it.
-
-    They begin with its colon, or with its block.
-    """
-    rest = _meaningful(tokens)
-    if not rest or len(tokens) >= MOST_KEPT:
-        return None
+def written_value(text: str) -> Any:
+    """The value that a field states, None if it states none. The text begins with the value, or with its block."""
     try:
-        value = _value(rest)
-    except (BadValueError, IndexError, TypeError, ValueError):
+        ((_, value),) = message_of(f"_: {text}").items()
+    except ValueError:
         return None
-    return None if any(token.text != "," for token in rest) else value
-
-
-def _meaningful(tokens: Sequence[Token]) -> list[Token]:
-    """From the last token to the first, those that change a meaning: a comma keeps two strings apart."""
-    return [token for token in reversed(tokens) if token.text not in (":", ";")]
+    return value
 
 
 def message_of(text: str) -> dict[str, Any]:
     """A message of whatever schema, by its fields. Raises ``ValueError`` for a text that is none."""
+    fields = Fields(text, "")
     try:
-        tokens, taken = Tokens(text, ""), []
-        while tokens.ahead.kind is not TokenKind.END:
-            taken.append(tokens.take())
-        end = Token(TokenKind.SIGN, "}", len(text))
-        rest = [end, *_meaningful(taken)]
-        message = _block(rest)
-    except (BadValueError, ConversionError, IndexError, TypeError) as error:
+        return _block(fields, None)
+    except (BadValueError, BrokenTextError, ConversionError, TypeError) as error:
         raise ValueError(f"no message: {error}") from error
-    if rest:
-        raise ValueError("a block ends that did not begin")
-    return message
 
 
-def _value(rest: list[Token]) -> Any:
-    """The next value; ``rest`` are the tokens from the last one to the next one."""
-    token = rest.pop()
-    if token.text in ("{", "<"):
-        return _block(rest)
-    if token.text == "[":
-        values = []
-        while rest[-1].text != "]":
-            values.append(_value(rest))
-            if rest[-1].text == ",":
-                rest.pop()
-        rest.pop()
-        return values
-    if token.kind is TokenKind.STRING:
-        while rest and rest[-1].kind is TokenKind.STRING:
-            token = token._replace(text=token.text[:-1] + rest.pop().text[1:])
-        return text_from_bytes(unescaped(token))
-    return -_word(rest.pop()) if token.text == "-" else _word(token)
-
-
-def _block(rest: list[Token]) -> dict[str, Any]:
+def _block(fields: Fields, opening: Field | None) -> dict[str, Any]:
     block: dict[str, Any] = {}
-    while (name := rest.pop()).text not in ("}", ">"):
-        if name.text != ",":
-            _add(block, name.text, _value(rest))
+    for field in fields.fields((), opening):
+        _add(block, field.name, _value(fields, field))
     return block
 
 
-def _word(token: Token) -> Any:
-    if token.kind is TokenKind.WORD:
-        return _WORDS.get(token.text, token.text)
-    number = number_of(token)
-    # raises ValueError for a sign
-    return float(token.text.rstrip("fF")) if number is None else number
+def _value(fields: Fields, field: Field) -> Any:
+    if field.value == "[":
+        return [_value(fields, element) for element in fields.elements(field, ())]
+    if field.value in CLOSING:
+        return _block(fields, field)
+    if not (field.value and field.has_colon):
+        raise fields.broken(field.value_offset, (), "found {}, expected a value")
+    if field.value[0] in "\"'":
+        return string(field.value)
+    sign, word = signed(field.value)
+    value: Any = _WORDS.get(word, word) if word.isidentifier() else number_of(word)
+    value = float(word.rstrip("fF")) if value is None else value
+    return -value if sign else value
 
 
 def _add(block: dict[str, Any], name: str, value: Any) -> None:
@@ -201,7 +169,7 @@ class Finding:
     file: str
     line: int
     layer: OpenLayer | None
-    path: tuple[str, ...]
+    path: FieldPath
     problem: str
     because: str | None = None
     fix: str | None = None
@@ -210,7 +178,7 @@ class Finding:
     is_broken: bool = False  # whether the structure ends here: nothing after this place can be trusted
     is_unknown: bool = False  # whether the mistake is that Caffe's message has no such field
     is_misspelt: bool = False  # whether an unknown field looks like one that Caffe has
-    value: tuple[Token, ...] = ()  # of an unknown field, as it is written
+    value: str = ""  # of an unknown field, as it is written; empty if it is long
 
     def error(self) -> ConversionError:
         return self._error(self.problem, self.because, self.fix)
@@ -234,7 +202,7 @@ class Finding:
     @property
     def readable_value(self) -> Any:
         """The value of an unknown field, which a user's rule can read; None for other mistakes."""
-        return written_value(self.value) if self.is_unknown else None
+        return written_value(self.value) if self.is_unknown and self.value else None
 
     @property
     def can_be_dropped(self) -> bool:
@@ -264,11 +232,3 @@ class Finding:
             error.lacking = ".".join([error.origin.type, *self.path[1:], self.field or ""])
         error.is_unknown_field = self.readable_value is not None
         return error
-
-
-class BrokenTextError(Exception):
-    """The structure of the text is broken: nothing after this place can be trusted."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.problem)
-        self.finding = finding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -11,8 +12,8 @@ from prototrt.caffe_proto.common.suggestions import MOST_NAMES, choices, close_n
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import FIELDS
 from prototrt.caffe_proto.text.findings import Finding
-from prototrt.caffe_proto.text.scalars import value_of
-from prototrt.caffe_proto.text.tokens import Token, TokenKind
+from prototrt.caffe_proto.text.scalars import BadValueError, scalar
+from prototrt.caffe_proto.text.tokens import tokens
 
 
 def explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:
@@ -32,12 +33,13 @@ def explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None
         finding.fix = f"write {choices(name, likely)}" if likely else fix
 
 
-def _takes(field: FieldDescriptor, value: tuple[Token, ...]) -> bool:
+def _takes(field: FieldDescriptor, value: str) -> bool:
     """Whether a field can have the value that stands behind an unknown name."""
-    words = [token.text for token in value if token.text != ":"]
-    if field.message_type is not None or words[:1] in (["{"], ["<"]):
-        return field.message_type is not None and words[:1] in (["{"], ["<"])
-    return words[:1] == ["["] or value_of(field, "".join(words)) is not None
+    if field.message_type is not None or value[:1] in ("{", "<"):
+        return field.message_type is not None and value[:1] in ("{", "<")
+    with suppress(BadValueError):
+        return value[:1] == "[" or scalar(field, value) is not None
+    return False
 
 
 def _fix_of_unknown(name: str, names: list[str], *, is_of_net: bool, can_be_dropped: bool) -> str:
@@ -77,32 +79,28 @@ _OF_OTHER_TYPES = ("true", "false", "inf", "infinity", "nan")
 """Words that are values, and not placeholders of a template."""
 
 
-def fix_of_value(field: FieldDescriptor, token: Token) -> str:
+def fix_of_value(field: FieldDescriptor, value: str) -> str:
     """What to write instead of a value that the field does not take."""
-    if (fix := _fix_of_mixed_forms(field, token)) is not None:
+    if (fix := _fix_of_mixed_forms(field, value)) is not None:
         return fix
-    if field.cpp_type in _NUMBERS and token.text.lower() in _OF_OTHER_TYPES:
+    if field.cpp_type in _NUMBERS and value.lower() in _OF_OTHER_TYPES:
         return "write a number"
-    if token.kind is TokenKind.WORD and field.cpp_type in _NUMBERS:
-        define = Option("define", {token.text: "VALUE"})
+    if value.isidentifier() and field.cpp_type in _NUMBERS:
+        define = Option("define", {value: "VALUE"})
         return Worded("write a number; or fill it in, if this is a template: {}", define)
     if field.enum_type is not None:
         return "write one of these names"
     quoted = _QUOTED_NUMBER if field.cpp_type in _NUMBERS else _QUOTED_BOOL
-    if quoted.fullmatch(token.text):
-        return f"remove the quotes: {field.name}: {token.text[1:-1]}"
+    if quoted.fullmatch(value):
+        return f"remove the quotes: {field.name}: {value[1:-1]}"
     way = f"as in {field.name}: 1" if field.name in _NEEDED else f"or leave {field.name} out"
     return f"write such a value, {way}"
 
 
-def _fix_of_mixed_forms(field: FieldDescriptor, token: Token) -> str | None:
+def _fix_of_mixed_forms(field: FieldDescriptor, value: str) -> str | None:
     """A fix for a type in the notation of the other form: ``RELU`` in ``layers``, ``"ReLU"`` in ``layer``."""
-    if field.full_name == "caffe.V1LayerParameter.type" and token.kind is TokenKind.STRING:
-        return f"write layer instead of layers, the form whose type is {token}"
-    if (
-        field.full_name == "caffe.LayerParameter.type"
-        and token.kind is TokenKind.WORD
-        and token.text.isupper()
-    ):
-        return f"write layers instead of layer, the form whose type is {token}"
+    if field.full_name == "caffe.V1LayerParameter.type" and value[0] in "\"'":
+        return f"write layer instead of layers, the form whose type is {next(tokens(value))}"
+    if field.full_name == "caffe.LayerParameter.type" and value.isidentifier() and value.isupper():
+        return f"write layers instead of layer, the form whose type is {next(tokens(value))}"
     return None

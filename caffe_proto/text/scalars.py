@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.schema import Message, is_repeated
-from prototrt.caffe_proto.text.tokens import Token, TokenKind, Tokens
+from prototrt.caffe_proto.text.tokens import BLANKS, FLOAT, INTEGER, TokenKind, tokens
 
 _RANGES = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -25,12 +24,17 @@ _RANGES = {
 _BOOLS = {"true": True, "True": True, "t": True, "false": False, "False": False, "f": False}
 _INFINITIES = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 _SIMPLE_ESCAPES = dict(zip("abfnrtv\\'\"?", "\a\b\f\n\r\t\v\\'\"?", strict=True))
+_QUOTES = ("'", '"')
+_MOST_DIGITS = 40
 _ESCAPE = re.compile(
     r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
+_MINUS = re.compile(rf"- {BLANKS}", re.VERBOSE)
+_INTEGER = re.compile(INTEGER, re.VERBOSE)
+_FLOAT = re.compile(FLOAT, re.VERBOSE)
+_DECIMAL = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 Scalar: TypeAlias = bool | int | float | str | bytes
-ScalarReader: TypeAlias = Callable[[Tokens], Scalar]
 
 
 class BadValueError(Exception):
@@ -43,9 +47,14 @@ class BadValueError(Exception):
         self.fix = fix
 
 
+@lru_cache(maxsize=4096)
+def scalar(field: FieldDescriptor, text: str) -> Scalar:
+    """The value that a text means in a field. Nets repeat a few. Raises ``BadValueError`` if it does not suit."""
+    return _reader(field)(text)
+
+
 @cache
-def scalar_reader(field: FieldDescriptor) -> ScalarReader:
-    """What takes one value for ``field``. It raises ``BadValueError`` after taking one that does not suit."""
+def _reader(field: FieldDescriptor) -> Callable[[str], Scalar]:
     kind = field.cpp_type
     if kind in _RANGES:
         return partial(_integer, *_RANGES[kind])
@@ -55,125 +64,100 @@ def scalar_reader(field: FieldDescriptor) -> ScalarReader:
         return _bool
     if kind == FieldDescriptor.CPPTYPE_ENUM:
         return partial(_enum, field.enum_type)
-    return _bytes if field.type == FieldDescriptor.TYPE_BYTES else _string
+    return _bytes if field.type == FieldDescriptor.TYPE_BYTES else string
 
 
-_PLAIN_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})")
-_PLAIN_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
+def signed(text: str) -> tuple[str, str]:
+    """The minus of a value, and what follows it."""
+    match = _MINUS.match(text)
+    return ("-", text[match.end() :]) if match else ("", text)
 
 
-def plain_number(field: FieldDescriptor, word: str) -> int | float | None:
-    """The value of a number as most files write it, which needs no tokens; None for another text or field."""
-    kind = field.cpp_type
-    if kind in _RANGES:
-        low, high = _RANGES[kind]
-        value = int(word) if _PLAIN_INTEGER.fullmatch(word) else None
-        return value if value is not None and low <= value <= high else None
-    is_float = kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE)
-    return float(word) if is_float and _PLAIN_FLOAT.fullmatch(word) else None
+def _shown(text: str) -> str:
+    sign, word = signed(text)
+    return f"{sign}{next(tokens(word))}"
 
 
-def _signed(tokens: Tokens) -> tuple[str, Token]:
-    sign = "-" if tokens.take_if("-") else ""
-    return sign, tokens.take()
-
-
-def _number(text: str) -> int:
-    """Decimal, 0x hexadecimal or 0 octal, as in C; ValueError for 09."""
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    return int(text, 8) if text.startswith("0") else int(text)
-
-
-def number_of(token: Token) -> int | None:
-    """The value of a token that is a whole number in a range."""
-    if token.kind is not TokenKind.INTEGER or len(token.text) > 40:
+def number_of(word: str) -> int | None:
+    """A whole number: decimal, 0x hexadecimal or 0 octal, as in C. None for others, 09, and what fits no type."""
+    # Python refuses to convert thousands of digits.
+    if len(word) > _MOST_DIGITS or not _INTEGER.fullmatch(word):
         return None
     try:
-        return _number(token.text)
+        return int(word, 16 if word[:2] in ("0x", "0X") else 8 if word.startswith("0") else 10)
     except ValueError:
         return None
 
 
-def _integer(low: int, high: int, tokens: Tokens) -> int:
-    sign, token = _signed(tokens)
+def _integer(low: int, high: int, text: str) -> int:
+    sign, word = signed(text)
+    number = number_of(word)
     expected = f"a whole number from {low} to {high}"
-    # A number longer than this fits no type, and Python refuses to convert thousands of digits.
-    if token.kind is not TokenKind.INTEGER or len(token.text) > 40:
-        raise BadValueError(expected, f"{sign}{token}")
-    try:
-        value = int(f"{sign}{_number(token.text)}")
-    except ValueError:
-        raise BadValueError(expected, f"{token} (octal, since it begins with 0)") from None
-    if not low <= value <= high:
-        raise BadValueError(expected, f"{sign}{token}")
+    if number is None and word.isdecimal() and len(word) <= _MOST_DIGITS:
+        raise BadValueError(expected, f"{_shown(word)} (octal, since it begins with 0)")
+    if number is None or not low <= (value := -number if sign else number) <= high:
+        raise BadValueError(expected, _shown(text))
     return value
 
 
-def _float(tokens: Tokens) -> float:
-    sign, token = _signed(tokens)
-    value: float
-    if token.kind is TokenKind.FLOAT or (
-        token.kind is TokenKind.INTEGER and re.fullmatch("0|[1-9][0-9]*", token.text)
-    ):
-        value = float(token.text.rstrip("fF"))
-    elif token.kind is TokenKind.WORD and token.text.lower() in _INFINITIES:
-        value = _INFINITIES[token.text.lower()]
+def _float(text: str) -> float:
+    if _DECIMAL.fullmatch(text):  # nearly all are
+        return float(text)
+    sign, word = signed(text)
+    if word.lower() in _INFINITIES:
+        value = _INFINITIES[word.lower()]
+    elif _DECIMAL.fullmatch(word) or (_FLOAT.fullmatch(word) and not _INTEGER.fullmatch(word)):
+        value = float(word.rstrip("fF"))
     else:
-        raise BadValueError("a decimal number", f"{sign}{token}")
+        raise BadValueError("a decimal number", _shown(text))
     return -value if sign else value
 
 
-def _bool(tokens: Tokens) -> bool:
-    token = tokens.take()
-    if token.kind is TokenKind.WORD and token.text in _BOOLS:
-        return _BOOLS[token.text]
-    if number_of(token) in (0, 1):
-        return number_of(token) == 1
-    raise BadValueError("true or false", str(token))
+def _bool(text: str) -> bool:
+    if text in _BOOLS:
+        return _BOOLS[text]
+    if number_of(text) in (0, 1):
+        return number_of(text) == 1
+    raise BadValueError("true or false", _shown(text))
 
 
-def _enum(enum: Message, tokens: Tokens) -> int:
-    sign, token = _signed(tokens)
+def _enum(enum: Message, text: str) -> int:
+    sign, word = signed(text)
     values = enum.values_by_name
-    if token.kind is TokenKind.WORD and not sign and token.text in values:
-        return int(values[token.text].number)
-    number = number_of(token)
+    if text in values:
+        return int(values[text].number)
+    number = number_of(word)
     # Protobuf would look up what is left of a longer number in 32 bits.
     if number is not None and number < 1 << 31 and int(f"{sign}{number}") in enum.values_by_number:
         return int(f"{sign}{number}")
-    bare = token.text.strip("\"'") if token.kind is TokenKind.STRING else token.text
-    if token.kind is TokenKind.STRING and bare in values:
-        raise BadValueError(f"{bare} without quotes", str(token), fix="remove the quotes")
-    raise BadValueError(choices(bare, list(values)), f"{sign}{token}")
+    bare = word.strip("\"'") if word[:1] in _QUOTES else word
+    if bare != word and bare in values:
+        raise BadValueError(f"{bare} without quotes", _shown(word), fix="remove the quotes")
+    raise BadValueError(choices(bare, list(values)), _shown(text))
 
 
-def _string(tokens: Tokens) -> str:
-    return text_from_bytes(_bytes(tokens))
+def string(text: str) -> str:
+    """The text that a value in quotes means."""
+    if "\\" not in text and text.find(text[:1], 1) == len(text) - 1 and text[:1] in _QUOTES:  # nearly all
+        return text[1:-1]
+    return text_from_bytes(_bytes(text))
 
 
-def _bytes(tokens: Tokens) -> bytes:
-    token = tokens.take()
-    if token.kind is not TokenKind.STRING:
-        is_value = token.kind in (TokenKind.WORD, TokenKind.INTEGER, TokenKind.FLOAT)
-        fix = f'put it in quotes: "{token.text}"' if is_value else None
-        raise BadValueError("a string in quotes", str(token), fix=fix)
-    parts = [token]
-    while tokens.ahead.kind is TokenKind.STRING:
-        parts.append(tokens.take())
-    return b"".join(map(unescaped, parts))
+def _bytes(text: str) -> bytes:
+    if text[:1] not in _QUOTES:
+        fix = f'put it in quotes: "{text}"' if text else None
+        raise BadValueError("a string in quotes", _shown(text), fix=fix)
+    return b"".join(unescaped(each.text) for each in tokens(text) if each.kind is TokenKind.STRING)
 
 
-def unescaped(token: Token) -> bytes:
-    """The bytes that a string token stands for."""
-    if "\\" not in token.text:
-        return token.text[1:-1].encode()
+def unescaped(text: str) -> bytes:
+    """The bytes that a string in quotes stands for."""
     pieces: list[bytes] = []
     end = 1
-    for match in _ESCAPE.finditer(token.text, 1, len(token.text) - 1):
-        pieces += [token.text[end : match.start()].encode(), _escaped(match)]
+    for match in _ESCAPE.finditer(text, 1, len(text) - 1):
+        pieces += [text[end : match.start()].encode(), _escaped(match)]
         end = match.end()
-    pieces.append(token.text[end:-1].encode())
+    pieces.append(text[end:-1].encode())
     return b"".join(pieces)
 
 
@@ -240,20 +224,3 @@ def field_definition(descriptor: Descriptor, name: str) -> FieldDefinition | Non
         is_message=field.message_type is not None,
         is_string=field.type == FieldDescriptor.TYPE_STRING,
     )
-
-
-@lru_cache(maxsize=4096)
-def value_of(field: FieldDescriptor, word: str | None) -> Scalar | None:
-    """The value for which a word or a number stands; None if it does not suit the field. Nets repeat a few."""
-    if word is None or field.message_type is not None:
-        return None
-    if (number := plain_number(field, word)) is not None:
-        return number
-    if field.enum_type is not None and word not in field.enum_type.values_by_name:
-        return None
-    try:
-        tokens = Tokens(word, "")
-        value = scalar_reader(field)(tokens)
-    except (BadValueError, UnreadableFileError):
-        return None
-    return value if tokens.ahead.kind is TokenKind.END else None
