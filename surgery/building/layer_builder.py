@@ -72,18 +72,19 @@ class LayerBuilder(Builder):
         shape: Shape,
         what: str,
         *,
-        filler: Message | None = None,
+        filler: Message | str | None = None,
         kind: Purpose = "weight",
     ) -> Expression:
         """The next stored blob of the layer, which must have this shape.
 
         ``what`` is its name in messages and in the graph. ``filler`` is the filler that the
-        prototxt states, if any. A layer that the weights file lacks keeps the filler's numbers, as in
-        Caffe, but only if they are not random. ``kind`` is the purpose of the blob, for random weights.
-        Raises ``WeightsError``.
+        prototxt states, if any, or the name of its field. A layer that the weights file lacks keeps the filler's
+        numbers, as in Caffe, but only if they are not random. ``kind`` is the purpose of the blob, for random
+        weights. Raises ``WeightsError``.
         """
         index = len(self._read)
-        array = self._array(layer, index, shape, what, filler, kind)
+        stated = field_if_set(layer.param, filler) if isinstance(filler, str) else filler
+        array = self._array(layer, index, shape, what, stated, kind)
         self._check_sharing(layer, index, array, what)
         value = self.constant(array, what)
         self._read.append(value)

@@ -45,9 +45,9 @@ def bbox_transform(build: Builder, operator: Operator, rois: Value, moves: Value
     weights = operator.arguments.numbers("weights") or (1.0,) * 4
     if len(weights) != 4 or not all(weights):
         raise NetError(f"weights are {list(weights)}, expected 4 numbers other than 0", fix=MEND_ARGUMENTS)
-    *image, left, top, right, bottom = exact(build, rois).split(1)
-    height, width, scale = _facts(exact(build, info), image)
-    codes = exact(build, moves).reshape(count, classes, 4).split(2)
+    *image, left, top, right, bottom = exact(rois).split(1)
+    height, width, scale = _facts(exact(info), image)
+    codes = exact(moves).reshape(count, classes, 4).split(2)
     steps = [code.reshape(count, classes) / weight for code, weight in zip(codes, weights, strict=True)]
     pixel = last_pixel(operator)
     boxes = moved(Boxes(*(part / scale for part in (left, top, right, bottom))), steps, pixel)
@@ -170,8 +170,8 @@ def _lists(
     labels, arguments = classes - 1, operator.arguments
     has_background = arguments.flag("input_boxes_include_bg_cls", True)
     start = int(has_background)
-    table = exact(build, scores).reshape(rows, classes).slice(1, start, labels).transpose(1, 0)
-    corners = exact(build, boxes).reshape(rows, of_boxes, 4)
+    table = exact(scores).reshape(rows, classes).slice(1, start, labels).transpose(1, 0)
+    corners = exact(boxes).reshape(rows, of_boxes, 4)
     is_shared = arguments.flag("cls_agnostic_bbox_reg")
     parts = [
         part.reshape(rows, of_boxes)

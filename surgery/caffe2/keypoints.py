@@ -31,7 +31,7 @@ def heatmap_max_keypoint(build: Builder, operator: Operator, maps: Value, boxes:
     """
     _refuse_misfits(operator, maps, boxes)
     rows, points, size = (fixed(dim, "the maps") for dim in maps.shape[:3])
-    flat = exact(build, maps).reshape(rows * points, size * size)
+    flat = exact(maps).reshape(rows * points, size * size)
     best, place = top(flat, 1, first_of_equals=True)
     row = place / size
     column = place - row * size
@@ -39,7 +39,7 @@ def heatmap_max_keypoint(build: Builder, operator: Operator, maps: Value, boxes:
     share = best * 0
     if operator.arguments.flag("should_output_softmax"):
         share = picked(flat.apply(Softmax(1)), place)
-    corners = [part.reshape(rows, 1) for part in exact(build, boxes).slice(1, 0, 4).split(1)]
+    corners = [part.reshape(rows, 1) for part in exact(boxes).slice(1, 0, 4).split(1)]
     xs, ys = (
         (index.cast(DType.FLOAT32) + shift + 0.5).reshape(rows, points) * (high - low).at_least(1) / size
         + low

@@ -43,13 +43,13 @@ def generate_proposals(
     count = number * height * width
     before = _limit(operator, "pre_nms_topN", 6000, range_of(count).max)
     most = _limit(operator, "post_nms_topN", 300, before)
-    flat = lengthened(exact(build, scores).reshape(images, count), 1, before, LOWEST)
+    flat = lengthened(exact(scores).reshape(images, count), 1, before, LOWEST)
     best, index = top(flat, before, first_of_equals=True)
     if isinstance(count, OpenSize):
         index = index.at_most(count - 1)  # those behind the list are no candidates
 
-    pixel, facts = last_pixel(operator), exact(build, info)
-    boxes = moved(*_anchors_and_moves(build, operator, index, moves, anchors), pixel)
+    pixel, facts = last_pixel(operator), exact(info)
+    boxes = moved(*_anchors_and_moves(operator, index, moves, anchors), pixel)
     image_height, image_width = facts.slice(1, 0), facts.slice(1, 1)
     boxes = cut_to_image(boxes, image_height.floor(), image_width.floor(), pixel)
     least = facts.slice(1, 2) * operator.arguments.number("min_size", 16)
@@ -72,7 +72,7 @@ def _limit(operator: Operator, name: str, default: int, largest: int) -> int:
 
 
 def _anchors_and_moves(
-    build: Builder, operator: Operator, index: Value, moves: Value, anchors: Value
+    operator: Operator, index: Value, moves: Value, anchors: Value
 ) -> tuple[Boxes, list[Value]]:
     """The anchors (N, P) and the moves of the boxes that ``index`` counts in (A, H, W)."""
     images, _, height, width = (computable(dim, "the moves") for dim in moves.shape)
@@ -84,11 +84,11 @@ def _anchors_and_moves(
     stride = float(np.float32(1 / positive_scale(operator, 1 / 16)))
     down = row.cast(DType.FLOAT32) * stride
     across = (place - row * width).cast(DType.FLOAT32) * stride
-    corners = [column.reshape(number) for column in exact(build, anchors).split(1)]
+    corners = [column.reshape(number) for column in exact(anchors).split(1)]
     shifts = (across, down, across, down)
     boxes = [corner.gathered(anchor) + shift for corner, shift in zip(corners, shifts, strict=True)]
     flat: Size = number * 4 * places
-    codes = exact(build, moves).reshape(images, flat)
+    codes = exact(moves).reshape(images, flat)
     first = anchor * (places * 4) + place
     return Boxes(*boxes), [picked(codes, first + places * step if step else first) for step in range(4)]
 

@@ -54,7 +54,7 @@ def distribute_fpn_proposals(build: Builder, operator: Operator, rois: Value) ->
     if len(rois.shape) != 2 or rois.shape[1] not in (4, 5):
         because = "a region is x1, y1, x2 and y2, after the number of its image"
         raise misfit(operator, 0, rois, "(R, 4) or (R, 5)", because)
-    regions, rows = exact(build, rois), fixed(rois.shape[0], "the regions")
+    regions, rows = exact(rois), fixed(rois.shape[0], "the regions")
     if rois.shape[1] == 4:
         image = np.zeros((rows, 1), np.float32)
         regions = concatenated([build.constant(image, "image"), regions], 1)
@@ -92,8 +92,8 @@ def _collected(build: Builder, operator: Operator, inputs: Sequence[Value]) -> t
         if np.prod([fixed(dim, "the scores") for dim in score.shape]) != rows:
             because = f"the regions are {rois.shape}"
             raise misfit(operator, count + index, score, f"({rows},)", because)
-        regions.append(exact(build, rois))
-        column, mask = exact(build, score).reshape(rows), is_counted(build, rois)
+        regions.append(exact(rois))
+        column, mask = exact(score).reshape(rows), is_counted(build, rois)
         scores.append(column if mask is None else mask.chosen(column, LOWEST))
     return concatenated(regions, 0), _best(operator, concatenated(scores, 0))
 

@@ -25,7 +25,7 @@ from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.detection.rows import counted_rows
 from prototrt.surgery.layers.regions.pooling import pooled_regions
 from prototrt.surgery.layers.regions.rois import MOST_BINS, Rois, read_rois
-from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
+from prototrt.surgery.layers.sampling import Tap, crossed, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import Gather, Transpose, While
 
 _MOST_SAMPLES = 16
@@ -102,17 +102,13 @@ def _with_samples(
         for bins in (ys, xs)
     )
     origin = regions.origins(regions.height * regions.width)
-    return _read(pixel_rows(build, x), origin, rows, columns, regions.width)
+    return _read(pixel_rows(x), origin, rows, columns, regions.width)
 
 
 def _read(table: Value, origin: Value, rows: list[Tap], columns: list[Tap], width: Size) -> Value:
     """Sums over the taps of rows (R, P) and columns (R, Q): (R, P, Q, C)."""
-    count = origin.shape[0]
-    ys = [Tap(*(part.reshape(count, part.shape[1], 1) for part in (tap.index, tap.weight))) for tap in rows]
-    xs = [
-        Tap(*(part.reshape(count, 1, part.shape[1]) for part in (tap.index, tap.weight))) for tap in columns
-    ]
-    return sampled(table, origin.reshape(count, 1, 1), ys, xs, width)
+    ys, xs = crossed(rows, columns)
+    return sampled(table, origin.reshape(origin.shape[0], 1, 1), ys, xs, width)
 
 
 def _with_samples_of_size(
@@ -122,7 +118,7 @@ def _with_samples_of_size(
 
     Each round reads one sample of every bin, as often as the largest bin has samples. An empty region gives 0.
     """
-    table = pixel_rows(build, x)
+    table = pixel_rows(x)
     grids = [bins.length.ceil() for bins in (ys, xs)]
     count, channels = computable(grids[0].shape[0], "the regions"), table.shape[1]
     shape = (count, ys.count, xs.count, computable(channels, "axis 1 (channels)"))
@@ -196,7 +192,7 @@ def _read_regions(build: Builder, operator: Operator, x: Value, rois: Value) -> 
     expect_axes(operator, rois, 2, "(R, 4) or (R, 5)", 1)
     if rois.shape[1] == 4:
         image = build.broadcast(build.scalar(0.0, 2), (computable(rois.shape[0], "the regions"), 1), "image")
-        rois = concatenated([image, exact(build, rois)], 1)
+        rois = concatenated([image, exact(rois)], 1)
     elif rois.shape[1] != 5:
         because = "a region is x1, y1, x2 and y2, after the number of its image"
         raise misfit(operator, 1, rois, "(R, 4) or (R, 5)", because)

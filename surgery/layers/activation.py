@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import (
@@ -31,7 +31,7 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     top = _limited(build, x, param.negative_slope, 6.0 if param.relu6 else None)
-    return [top] if len(layer.tops) < 2 else [top, _is_above(build, x, 0)]
+    return [top] if len(layer.tops) < 2 else [top, _is_above(x, 0)]
 
 
 def _limited(build: LayerBuilder, x: Value, slope: float, limit: float | None) -> Value:
@@ -43,7 +43,7 @@ def _limited(build: LayerBuilder, x: Value, slope: float, limit: float | None) -
     return build.add(MINIMUM, build.add(LeakyReLU(slope), x), build.scalar(limit, len(x.shape)))
 
 
-def _is_above(build: LayerBuilder, x: Value, limit: float) -> Value:
+def _is_above(x: Value, limit: float) -> Value:
     """1 where ``x`` is above the limit, else 0."""
     return (x > limit).cast(x.dtype)
 
@@ -83,7 +83,7 @@ def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     shape = () if layer.param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
-    slopes = build.parameter(layer, shape, "slopes", filler=field_if_set(layer.param, "filler"), kind="slope")
+    slopes = build.parameter(layer, shape, "slopes", filler="filler", kind="slope")
     return [build.add(PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]
 
 
@@ -184,7 +184,7 @@ def threshold(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Greater, Cast.
     Source: caffe ``src/caffe/layers/threshold_layer.cpp``.
     """
-    return [_is_above(build, x, layer.param.threshold)]
+    return [_is_above(x, layer.param.threshold)]
 
 
 @layer_rule("Sigmoid")

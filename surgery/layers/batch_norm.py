@@ -47,11 +47,11 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     is_inside = bool(param.add_eps_before_sqrt)
     if uses_batch and layer.blobs is None:
         build.leave_unread(3)
-        return [_of_batch(build, x, param.eps, is_inside)]
+        return [_of_batch(x, param.eps, is_inside)]
     mean, variance = _statistics(build, layer, x)
     factor = build.parameter(layer, (1,), "scale_factor", kind="scale")
     if uses_batch:
-        return [_of_batch(build, x, param.eps, is_inside)]
+        return [_of_batch(x, param.eps, is_inside)]
     (stored,) = factor.array
     share = 0.0 if stored == 0 else 1.0 / float(stored)
     return [_normalized(build, x, _ChannelStatistics(mean, variance, float(param.eps), share, is_inside))]
@@ -129,7 +129,7 @@ def _refuse_learning(layer: Layer) -> None:
             )
 
 
-def _of_batch(build: LayerBuilder, x: Value, eps: float, is_inside: bool) -> Value:
+def _of_batch(x: Value, eps: float, is_inside: bool) -> Value:
     """Normalized with mean and variance over all axes but the channels'."""
     difference, variance, _ = centred(x, (0, *range(2, len(x.shape))))
     deviation = variance.shifted(eps).sqrt() if is_inside else variance.sqrt().shifted(eps)

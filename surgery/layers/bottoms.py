@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import DType, Shape
 from prototrt.surgery.ops import Cast
 
 
-def exact(build: Builder, x: Value) -> Value:
+def exact(x: Value) -> Value:
     """A bottom in float32. Float16 would round boxes to whole pixels, and decide otherwise.
 
     The cast is there for a net of float16: what reads it computes in float32.
     """
-    return build.add(Cast(DType.FLOAT32), x, hint="exact")
+    return x.apply(Cast(DType.FLOAT32)).named("exact")
 
 
 def overlap_threshold(threshold: float, field: str) -> float:

@@ -15,7 +15,6 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
-    field_if_set,
     layer_rule,
     misfit,
     refuse_fields_of,
@@ -81,9 +80,7 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     if layer.param.pad_type:
         raise NetError("pad_type is 1, which Deconvolution does not read", fix="remove pad_type")
     kernel_shape = (geometry.channels, geometry.outputs // geometry.group, *geometry.kernel)
-    kernel = build.parameter(
-        layer, kernel_shape, "weights", filler=field_if_set(layer.param, "weight_filler")
-    )
+    kernel = build.parameter(layer, kernel_shape, "weights", filler="weight_filler")
     bias = geometry.bias(build, layer)
     op = Deconvolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     tops = []
@@ -146,9 +143,7 @@ def _open_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
 def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:
     _refuse_unequal(layer, bottoms)
     geometry.refuse_group()
-    kernel = build.parameter(
-        layer, geometry.kernel_shape, "weights", filler=field_if_set(layer.param, "weight_filler")
-    )
+    kernel = build.parameter(layer, geometry.kernel_shape, "weights", filler="weight_filler")
     bias = geometry.bias(build, layer)
     return [geometry.convolved(build, bottom, kernel, bias) for bottom in bottoms]
 
@@ -243,9 +238,7 @@ class Geometry:
         """The stored bias (num_output,), zeros where ``bias_term`` is false."""
         if not self.bias_term:
             return build.constant(np.broadcast_to(np.float32(0), (self.outputs,)), "no_bias")
-        return build.parameter(
-            layer, (self.outputs,), "bias", filler=field_if_set(layer.param, "bias_filler"), kind="bias"
-        )
+        return build.parameter(layer, (self.outputs,), "bias", filler="bias_filler", kind="bias")
 
     def batched(self, build: LayerBuilder, x: Value) -> Value:
         """``x`` with one axis of items before the channels."""

@@ -11,7 +11,6 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
-    field_if_set,
     layer_rule,
     misfit,
 )
@@ -54,12 +53,7 @@ def deformable_convolution(build: LayerBuilder, layer: Layer, x: Value, offset: 
         fix = "give the layer that makes it the same kernel and stride"
         raise misfit(layer, 1, offset, expected, fix, because)
     windows = _windows(build, layer, x, offset, geometry, groups)
-    kernel = build.parameter(
-        layer,
-        (geometry.outputs, geometry.channels // geometry.group, *geometry.kernel),
-        "weights",
-        filler=field_if_set(layer.param, "weight_filler"),
-    )
+    kernel = build.parameter(layer, geometry.kernel_shape, "weights", filler="weight_filler")
     bias = geometry.bias(build, layer)
     flat = build.reshape(kernel, (geometry.outputs, geometry.channels // geometry.group * elements, 1, 1))
     op = Convolution((1, 1), (0, 0), (1, 1), geometry.group)
@@ -95,7 +89,7 @@ def _windows(
     height, width = (fixed(size, "a side of the map") for size in x.shape[2:])
     rows, columns = (fixed(size, "a side of the result") for size in offset.shape[2:])
     elements, places = int(np.prod(geometry.kernel)), rows * columns
-    moves = exact(build, offset).reshape(items * groups, elements, 2, places)
+    moves = exact(offset).reshape(items * groups, elements, 2, places)
     taps, is_inside = [], []
     for axis, size in enumerate((height, width)):
         grid = _grid(geometry, axis, (rows, columns)).reshape(1, elements, places)
@@ -104,7 +98,7 @@ def _windows(
         is_inside.append((place >= 0) & (place < size))
         taps.append(linear_taps(is_inside[-1].chosen(place, 0).at_most(size - 1), size))
     share = geometry.channels // groups
-    table = pixel_rows(build, build.reshape(x, (items * groups, share, height, width)))
+    table = pixel_rows(build.reshape(x, (items * groups, share, height, width)))
     starts = build.counted_numbers(items * groups, "groups", step=height * width)
     origin = starts.reshape(items * groups, 1, 1)
     seen = sampled(table, origin, taps[0], taps[1], width)

@@ -60,7 +60,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list
     pairs = zip(bottoms, coefficients, strict=True)
     terms = [build.scaled(bottom, factor) for bottom, factor in pairs if factor != 0]
     if not terms:
-        return [_everywhere(build, x, 0.0)]
+        return [_everywhere(x, 0.0)]
     kind = kinds[param.operation]
     # Caffe asks whether a further bottom is larger than what it has: with NaN the order matters.
     first = build.add(kind, *terms[:2]) if len(terms) > 1 else terms[0]
@@ -238,12 +238,12 @@ def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     exponent, scale, shift = map(np.float32, (param.power, param.scale, param.shift))
     with np.errstate(all="ignore"):
         if exponent * scale == 0:
-            return [_everywhere(build, x, float(np.float32(1) if exponent == 0 else shift**exponent))]
+            return [_everywhere(x, float(np.float32(1) if exponent == 0 else shift**exponent))]
     y = x.scaled(param.scale).shifted(param.shift)
     return [y if param.power == 1 else y**param.power]
 
 
-def _everywhere(build: LayerBuilder, x: Value, number: float) -> Value:
+def _everywhere(x: Value, number: float) -> Value:
     """One number in the shape of ``x``, whatever ``x`` holds: nothing is above infinity, not even NaN."""
     is_larger = x > math.inf
     return is_larger.apply(Cast(x.dtype)).shifted(number)

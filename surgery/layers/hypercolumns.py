@@ -42,7 +42,7 @@ def hypercolumns(build: LayerBuilder, layer: Layer, x: Value, *maps: Value) -> l
     joined = build.add(Concat(1), *columns) if len(columns) > 1 else columns[0]
     pixels, ratio = size[0] * size[1], max(int(layer.param.skip_ratio), 1)
     step = next(step for step in range(min(ratio, pixels), 0, -1) if pixels % step == 0)
-    rows, own = (_pixels_as_rows(build, value, pixels, step) for value in (joined, x))
+    rows, own = (_pixels_as_rows(value, pixels, step) for value in (joined, x))
     return [rows.reshape(*rows.shape, 1, 1), own]
 
 
@@ -64,7 +64,7 @@ def _enlarged(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tup
     return x
 
 
-def _pixels_as_rows(build: LayerBuilder, x: Value, pixels: int, step: int) -> Value:
+def _pixels_as_rows(x: Value, pixels: int, step: int) -> Value:
     """The channels of each ``step``-th pixel: (N pixels / step, C)."""
     items, channels = computable(x.shape[0], "the batch"), fixed(x.shape[1], "axis 1 (channels)")
     rows = x.transpose(0, 2, 3, 1).reshape(items * (pixels // step), step, channels)

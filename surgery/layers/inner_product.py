@@ -12,7 +12,6 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
-    field_if_set,
     layer_rule,
     misfit,
 )
@@ -38,15 +37,13 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     axis = canonical_axis(param.axis, x.shape, "axis")
     inputs, outputs = _inputs(layer, x, axis), _outputs(layer)
     shape = (inputs, outputs) if param.transpose else (outputs, inputs)
-    weights = build.parameter(layer, shape, "weights", filler=field_if_set(param, "weight_filler"))
+    weights = build.parameter(layer, shape, "weights", filler="weight_filler")
     if param.normalize:
         weights = _rows_of_length_one(build, layer, weights)
     rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     y = build.product(rows, weights, transpose=param.transpose)
     if param.bias_term:
-        bias = build.parameter(
-            layer, (outputs,), "bias", filler=field_if_set(param, "bias_filler"), kind="bias"
-        )
+        bias = build.parameter(layer, (outputs,), "bias", filler="bias_filler", kind="bias")
         y = y + build.aligned(bias, len(y.shape))
     return [build.reshape(y, (*x.shape[:axis], outputs))]
 
@@ -64,8 +61,7 @@ def linear_transform(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]
     inputs, outputs = _inputs(layer, x, axis), int(layer.param.num_output)
     if outputs < 1:
         raise NetError("num_output is 0, expected at least 1", fix="set num_output in linear_transform_param")
-    filler = field_if_set(layer.param, "weight_filler")
-    weights = build.parameter(layer, (outputs, inputs), "weights", filler=filler)
+    weights = build.parameter(layer, (outputs, inputs), "weights", filler="weight_filler")
     rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     return [build.reshape(build.product(rows, weights), (*x.shape[:axis], outputs))]
 
@@ -145,14 +141,12 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
             f"input_dim is {rows} and num_output {outputs}, expected at least 1",
             fix="set input_dim and num_output in embed_param",
         )
-    table = build.parameter(layer, (rows, outputs), "weights", filler=field_if_set(param, "weight_filler"))
+    table = build.parameter(layer, (rows, outputs), "weights", filler="weight_filler")
     if _has_axis_to_replace(build, layer, ids):
         ids = build.reshape(ids, ids.shape[:-1])
     y = build.add(Gather(), table, build.add(Cast(DType.INT32), ids))
     if param.bias_term:
-        bias = build.parameter(
-            layer, (outputs,), "bias", filler=field_if_set(param, "bias_filler"), kind="bias"
-        )
+        bias = build.parameter(layer, (outputs,), "bias", filler="bias_filler", kind="bias")
         y = y + build.aligned(bias, len(y.shape))
     return [y]
 

@@ -166,7 +166,7 @@ def _warped(
         because = f'it has a place for each element of "{layer.bottom_blob(0)}"'
         raise misfit(layer, 1, flow, (items, 2, height, width), "give it two channels: x and y", because)
     count, rows, columns = computable(items), computable(height, "the height"), computable(width, "the width")
-    across, down = (part.reshape(count, rows, columns) for part in exact(build, flow).split(1))
+    across, down = (part.reshape(count, rows, columns) for part in exact(flow).split(1))
     xs = across + _places(build, columns, "columns").reshape(1, 1, columns)
     ys = down + _places(build, rows, "rows").reshape(1, rows, 1)
     is_inside = (xs >= 0) & (ys >= 0)
@@ -174,7 +174,7 @@ def _warped(
         is_inside &= places < size if reaches_edge else (places < size - 1) | places.equals(size - 1)
     xs, ys = (is_inside.chosen(places, 0) for places in (xs, ys))
     taps = linear_taps(ys, rows), linear_taps(xs, columns)
-    read = sampled(pixel_rows(build, image), _origins(build, count, rows * columns), *taps, columns)
+    read = sampled(pixel_rows(image), _origins(build, count, rows * columns), *taps, columns)
     return is_inside.reshape(count, rows, columns, 1).chosen(read, fill).transpose(0, 3, 1, 2)
 
 
@@ -205,7 +205,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
     places = _projected if param.transform_type == "projective" else _moved
     ys, xs = places(build, layer, theta, items, (rows, columns), _output_size(param, rows, columns))
-    read = sampled(pixel_rows(build, image), _origins(build, items, rows * columns), ys, xs, columns)
+    read = sampled(pixel_rows(image), _origins(build, items, rows * columns), ys, xs, columns)
     return [read.transpose(0, 3, 1, 2)]
 
 
@@ -238,7 +238,7 @@ def _projected(
         )
     points = [np.arange(size, dtype=np.float32) / np.float32(size - 1) * 2 - 1 for size in reversed(out)]
     grid = np.stack([*np.meshgrid(*points), np.ones(out, np.float32)]).reshape(1, 3, -1)
-    numbers = exact(build, theta).reshape(items, 8)
+    numbers = exact(theta).reshape(items, 8)
     moved = numbers.slice(1, 0, 6).reshape(items, 2, 3).apply(MatMul(), build.constant(grid, "grid"))
     depth = numbers.slice(1, 6, 2).reshape(items, 1, 2).apply(MatMul(), build.constant(grid[:, :2], "grid"))
     across, down = (moved / (depth + 1)).split(1)
@@ -280,7 +280,7 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Valu
     if theta.shape[0] != items or numbers_of(theta.shape, 1) != rest:
         because = f"{' and '.join(field_names)} {'is' if rest == 5 else 'are'} stated" if rest < 6 else None
         raise misfit(layer, 1, theta, (items, rest), "give it the rest of theta", because or "theta is 2 x 3")
-    columns = iter(exact(build, theta).reshape(items, rest).split(1) if rest else ())
+    columns = iter(exact(theta).reshape(items, rest).split(1) if rest else ())
     count = fixed(items, "the batch of a net that states numbers of theta") if field_names else 0
     parts = [
         build.constant(np.full((count, 1), getattr(layer.param, name), np.float32), name)

@@ -127,12 +127,8 @@ def group_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     normal = (difference / variance.shifted(layer.param.eps).sqrt()).reshape(*x.shape)
     if names == ["group"]:
         shape = (1, channels, 1, 1)
-        scale = build.parameter(
-            layer, shape, "factors", filler=field_if_set(layer.param, "scale_filler"), kind="scale"
-        )
-        bias = build.parameter(
-            layer, shape, "biases", filler=field_if_set(layer.param, "bias_filler"), kind="bias"
-        )
+        scale = build.parameter(layer, shape, "factors", filler="scale_filler", kind="scale")
+        bias = build.parameter(layer, shape, "biases", filler="bias_filler", kind="bias")
         factors, biases = (
             build.reshape(each, (1, channels, *[1] * (len(x.shape) - 2))) for each in (scale, bias)
         )

@@ -63,7 +63,7 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
                 fix=Worded("{}, or {}", lower, larger_smallest(symbols_of(size))) if ranges else lower,
             )
     if any(isinstance(size, OpenSize) for size in sizes):
-        return _pooled_in_calls(build, param, x, _Tiles(bins, window, pad))
+        return _pooled_in_calls(param, x, _Tiles(bins, window, pad))
     windows, pads = ((fixed(pair[0], "a size"), fixed(pair[1], "a size")) for pair in (window, pad))
     refuse_padded_stochastic(param, pads)
     return pooled(build, param, x, *spans(x.shape, windows, windows, pads, pads))
@@ -101,7 +101,7 @@ class _Tiles:
         return y
 
 
-def _pooled_in_calls(build: LayerBuilder, param: Any, x: Value, tiles: _Tiles) -> Value:
+def _pooled_in_calls(param: Any, x: Value, tiles: _Tiles) -> Value:
     if param.pool == param.MAX:
         return tiles.largest(x)
     if param.pool == param.AVE:

@@ -48,9 +48,9 @@ def multiple_instances(build: LayerBuilder, layer: Layer, x: Value) -> list[Valu
     Source: MSRCCS/Caffe and WalterMa/caffe-fast-rcnn ``src/caffe/layers/mil_layer.cpp``.
     """
     if layer.param.HasField("context_per_roi"):
-        return [_largest_of_items(layer, exact(build, x), int(layer.param.context_per_roi))]
+        return [_largest_of_items(layer, exact(x), int(layer.param.context_per_roi))]
     expect_axes(layer, 0, x, "(N, C, H, W)")
-    chances = exact(build, x)
+    chances = exact(x)
     y = chances.largest(2, 3)
     if layer.param.type == layer.param.NOR:
         not_there = (1 - chances).at_least(0)  # a rounded chance may be a little above 1

@@ -99,10 +99,10 @@ def _shuffled(build: LayerBuilder, layer: Layer, x: Value, side: int) -> Value:
             f"pixelshuffler is {side}, but the bottom has {channels} channels",
             fix="use a number whose square divides the channels",
         )
-    return depth_to_space(build, x, side)
+    return depth_to_space(x, side)
 
 
-def depth_to_space(build: LayerBuilder, x: Value, side: int) -> Value:
+def depth_to_space(x: Value, side: int) -> Value:
     """Channels (C side side) of x (N, ..., H, W) as places in each side x side pixels, the channel first."""
     items, channels, height, width = x.shape
     rows, columns = computable(height, "the height"), computable(width, "the width")

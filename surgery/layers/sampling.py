@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import DType, Size, computable
 
@@ -26,10 +25,24 @@ def linear_taps(place: Value, size: Size) -> list[Tap]:
     return [Tap(low.cast(DType.INT32), 1 - share), Tap(high.cast(DType.INT32), share)]
 
 
-def pixel_rows(build: Builder, x: Value) -> Value:
+def pixel_rows(x: Value) -> Value:
     """x (N, C, H, W) as a table (N H W, C): one row an element, with all its channels."""
     items, channels, height, width = (computable(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))
     return x.transpose(0, 2, 3, 1).reshape(items * height * width, channels)
+
+
+def crossed(ys: Sequence[Tap], xs: Sequence[Tap]) -> list[list[Tap]]:
+    """Taps of rows (R, P) as (R, P, 1), and of columns (R, Q) as (R, 1, Q): they meet at each element of a grid."""
+    return [
+        [Tap(across(tap.index, axis), across(tap.weight, axis)) for tap in taps]
+        for axis, taps in ((2, ys), (1, xs))
+    ]
+
+
+def across(x: Value, axis: int) -> Value:
+    """(R, P) with an axis of size 1 before its last one, axis 1, or behind it, axis 2."""
+    count, places = x.shape
+    return x.reshape(count, places, 1) if axis == 2 else x.reshape(count, 1, places)
 
 
 def sampled(rows: Value, origin: Value, ys: Sequence[Tap], xs: Sequence[Tap], width: Size) -> Value:

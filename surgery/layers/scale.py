@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule
 from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops import Affine
 
@@ -24,13 +24,13 @@ def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = No
     param = layer.param
     if factor is None:
         axis, shape = _covered(param.axis, param.num_axes, x.shape)
-        factor = build.parameter(layer, shape, "scale", filler=field_if_set(param, "filler"), kind="scale")
+        factor = build.parameter(layer, shape, "scale", filler="filler", kind="scale")
     else:
         axis, shape = _fitted_axis(layer, param.axis, factor.shape, x.shape)
     bias = None
     if param.bias_term:
         canonical_axis(param.axis, x.shape, "axis")  # Caffe asks, even where the scale is one number
-        bias = build.parameter(layer, shape, "bias", filler=field_if_set(param, "bias_filler"), kind="bias")
+        bias = build.parameter(layer, shape, "bias", filler="bias_filler", kind="bias")
     if axis == 1 and len(shape) == 1 and factor.data is not None:
         shift = np.broadcast_to(np.float32(0), factor.data.shape) if bias is None else bias.data
         assert shift is not None
@@ -51,7 +51,7 @@ def bias(build: LayerBuilder, layer: Layer, x: Value, summand: Value | None = No
     param = layer.param
     if summand is None:
         axis, shape = _covered(param.axis, param.num_axes, x.shape)
-        summand = build.parameter(layer, shape, "bias", filler=field_if_set(param, "filler"), kind="bias")
+        summand = build.parameter(layer, shape, "bias", filler="filler", kind="bias")
     else:
         axis, _ = _fitted_axis(layer, param.axis, summand.shape, x.shape)
     return [x + build.aligned(summand, len(x.shape), axis)]

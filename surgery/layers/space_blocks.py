@@ -94,7 +94,7 @@ def depth_to_space_of_tensorflow(build: LayerBuilder, layer: Layer, x: Value) ->
             fix="use a number whose square divides the channels",
         )
     if form == "CRD":
-        return [depth_to_space(build, x, side)]
+        return [depth_to_space(x, side)]
     image = x if axis == 1 else x.transpose(0, 3, 1, 2)
     items, _, *plane = image.shape
     rows, columns = (computable(size, "a side of the image") for size in plane)
@@ -119,7 +119,7 @@ def tiling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"tile_dim is {side}, but the bottom has {channels} channels",
             fix="use a number whose square divides the channels",
         )
-    return [depth_to_space(build, x, side)]
+    return [depth_to_space(x, side)]
 
 
 def _blocks(layer: Layer, x: Value, ends: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

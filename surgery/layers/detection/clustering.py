@@ -75,8 +75,8 @@ def cluster_detections(build: LayerBuilder, layer: Layer, coverage: Value, boxes
     images, rows = computable(coverage.shape[0], "the number of images"), min(*how.grid)
     rows = min(rows, fixed(coverage.shape[2], "the height of the grid"))
     columns = fixed(coverage.shape[3], "the width of the grid")
-    corners = _corners(build, exact(build, boxes), how, images, rows, columns)
-    scores = exact(build, coverage).slice(2, 0, rows)
+    corners = _corners(build, exact(boxes), how, images, rows, columns)
+    scores = exact(coverage).slice(2, 0, rows)
     return [
         _top(build, how, scores.slice(1, index).reshape(images, rows * columns), corners)
         for index in range(how.num_classes)

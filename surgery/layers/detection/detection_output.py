@@ -70,18 +70,18 @@ def detection_output(
     sizes = _sizes(layer, location, confidence, prior)
     _refuse_first_stage(layer, sizes, arm_confidence, arm_location)
     rule = _suppression(param, build.options.nms)
-    priors, variances = _priors(exact(build, prior), param.variance_encoded_in_target)
+    priors, variances = _priors(exact(prior), param.variance_encoded_in_target)
     if arm_location is not None:
-        codes = _codes(exact(build, arm_location), sizes.images, sizes.priors, 1, 4)
+        codes = _codes(exact(arm_location), sizes.images, sizes.priors, 1, 4)
         priors = _decoded(param, priors, variances, codes)
-    codes = _codes(exact(build, location), sizes.images, sizes.priors, sizes.locations, _numbers_each(param))
+    codes = _codes(exact(location), sizes.images, sizes.priors, sizes.locations, _numbers_each(param))
     boxes = _decoded(param, priors, variances, codes[:4])  # (N, L, P) each
     if param.clip:
         boxes = boxes.map(lambda part: part.at_least(0).at_most(1))
     corners = _corners(priors, variances, codes[4:]) if param.use_polygon else []
-    scores = exact(build, confidence).reshape(sizes.images, sizes.priors, sizes.classes)
+    scores = exact(confidence).reshape(sizes.images, sizes.priors, sizes.classes)
     if arm_confidence is not None:
-        scores = _without_background(scores, exact(build, arm_confidence), param.objectness_score)
+        scores = _without_background(scores, exact(arm_confidence), param.objectness_score)
 
     labels = [label for label in range(sizes.classes) if label != param.background_label_id]
     lists = sizes.images * len(labels)

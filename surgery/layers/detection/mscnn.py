@@ -138,7 +138,7 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
     images, _, height, width = (computable(dim, "a map") for dim in x.shape)
     channels = fixed(x.shape[1], "the number of channels")
     classes, stride = channels - _COORDINATES, param.downsample_rate[index]
-    rows = exact(build, x).reshape(images, channels, height * width)
+    rows = exact(x).reshape(images, channels, height * width)
     best = rows.slice(1, 1, classes - 1).largest(1)
     score = (best - rows.slice(1, 0)).reshape(images, height * width)
     moves = [rows.slice(1, classes + place).reshape(images, height * width) for place in range(_COORDINATES)]
@@ -160,7 +160,7 @@ def _of_group(
     places = height * width
     moves = [
         part.reshape(images, anchors, places)
-        for part in exact(build, code).reshape(maps, _COORDINATES, places).split(1)
+        for part in exact(code).reshape(maps, _COORDINATES, places).split(1)
     ]
     fields = [
         build.constant(np.array([[*sizes]], np.float32)[..., None], "anchors")
@@ -170,7 +170,7 @@ def _of_group(
     ends = (width * group.stride, height * group.stride)
     last = [(corner + side - 1).at_most(end) for corner, side, end in zip(corners, sides, ends, strict=True)]
     boxes = Boxes(*(corner.at_least(0) for corner in corners), *last)
-    background = exact(build, score).reshape(maps, classes, places).slice(1, 0)
+    background = exact(score).reshape(maps, classes, places).slice(1, 0)
     count = anchors * places
     return boxes.map(lambda part: part.reshape(images, count)), (1 - background).reshape(images, count)
 
@@ -245,8 +245,8 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
     """
     _refuse_misfits(layer, code, region)
     rows = region.shape[0]
-    codes = exact(build, code).reshape(rows, 8).slice(1, 4, 4).split(1)
-    image, *corners = exact(build, region).reshape(rows, 5).split(1)
+    codes = exact(code).reshape(rows, 8).slice(1, 4, 4).split(1)
+    image, *corners = exact(region).reshape(rows, 5).split(1)
     moves = _as_learned(layer, codes)
     ends: list[tuple[Value, Value]] = []
     for axis in range(2):

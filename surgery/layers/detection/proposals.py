@@ -116,11 +116,11 @@ def _candidates(
     images, height, width = _refuse_misfits(layer, score, move, info, how)
     number = len(how.anchors)
     count = height * width * number
-    foreground = exact(build, score).slice(1, number, number)
+    foreground = exact(score).slice(1, number, number)
     scores = foreground.transpose(0, 2, 3, 1).reshape(images, count)
-    codes = exact(build, move).reshape(images, number, 4, height, width).transpose(2, 0, 3, 4, 1)
+    codes = exact(move).reshape(images, number, 4, height, width).transpose(2, 0, 3, 4, 1)
     moves = [part.reshape(images, count) for part in codes.split(0)]
-    facts = exact(build, info).reshape(1, fixed(numbers_of(info), "the size of im_info"))
+    facts = exact(info).reshape(1, fixed(numbers_of(info), "the size of im_info"))
     image_height, image_width = facts.slice(1, 0), facts.slice(1, 1)
     (middle_x, reach_x), (middle_y, reach_y) = _moved(build, how, height, width, moves)
     boxes = Boxes(middle_x - reach_x, middle_y - reach_y, middle_x + reach_x, middle_y + reach_y)

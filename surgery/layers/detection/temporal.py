@@ -39,8 +39,8 @@ def temporal_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Va
             raise misfit(layer, index, bottom, f"(1, {2 * anchors}, L, 1, 1)", fix, because)
     length = fixed(score.shape[2], "the length")
     count = length * anchors
-    scores = exact(build, score).reshape(2 * anchors, length).slice(0, anchors, anchors).transpose(1, 0)
-    moves = exact(build, move).reshape(anchors, 2, length).transpose(1, 2, 0)
+    scores = exact(score).reshape(2 * anchors, length).slice(0, anchors, anchors).transpose(1, 0)
+    moves = exact(move).reshape(anchors, 2, length).transpose(1, 2, 0)
     shift, reach = (moves.slice(0, place).reshape(1, count) for place in (0, 1))
     sides, centres = (
         build.constant(numbers.astype(np.float32).reshape(1, count), hint)

@@ -40,9 +40,9 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     height, width = computable(score.shape[2], "the height"), computable(score.shape[3], "the width")
     tops, bottoms = _edges_of_anchors()
     sides, centres = bottoms - tops + 1, (tops + bottoms) / 2
-    facts = exact(build, info).reshape(1, size)
+    facts = exact(info).reshape(1, size)
     last_row, last_column = (facts.slice(1, axis).reshape(1, 1, 1) - 1 for axis in (0, 1))
-    moves = exact(build, move).reshape(number, 2, height, width).transpose(1, 2, 3, 0)
+    moves = exact(move).reshape(number, 2, height, width).transpose(1, 2, 3, 0)
     shift, stretch = (moves.slice(0, place).reshape(height, width, number) for place in (0, 1))
     side = stretch.exp() * _of_anchors(build, sides)
     centre = _counted(build, height, stride, 0) + _of_anchors(build, centres)
@@ -56,7 +56,7 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     down = [edge.at_most(last_row).at_least(0) for edge in (top, top + side)]
     count = height * width * number
     parts = [part.reshape(count, 1) for part in (across[0], down[0], across[1], down[1])]
-    scores = exact(build, score).slice(1, number, number).transpose(0, 2, 3, 1).reshape(count, 1)
+    scores = exact(score).slice(1, number, number).transpose(0, 2, 3, 1).reshape(count, 1)
     return [concatenated(parts, 1), scores][: len(layer.tops)]
 
 

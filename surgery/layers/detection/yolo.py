@@ -54,7 +54,7 @@ def yolo_detection_output(
     _refuse_too_few(layer, "biases", len(param.biases), 2 * param.num_box, "two for each box of a place")
     maps = [x] if second is None else [x, second]
     anchors = np.array(param.biases[: 2 * param.num_box], np.float32).reshape(-1, 2)
-    parts = [_of_best_class(build, layer, index, each, anchors) for index, each in enumerate(maps)]
+    parts = [_of_best_class(layer, index, each, anchors) for index, each in enumerate(maps)]
     return _detected(build, layer, parts, computable(x.shape[0], "the number of images"))
 
 
@@ -113,11 +113,9 @@ def _refuse_too_few(layer: Layer, field: str, count: int, expected: int, each: s
         )
 
 
-def _of_best_class(
-    build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array
-) -> _YoloCandidates:
+def _of_best_class(layer: Layer, index: int, x: Value, anchors: Array) -> _YoloCandidates:
     """YOLO v2: the width of a map is used for both sides, and only the best class of a box counts."""
-    maps = _numbers_of_boxes(build, layer, index, x)
+    maps = _numbers_of_boxes(layer, index, x)
     images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
     if range_of(height - width).min < 0:
         varies = isinstance(height, OpenSize) or isinstance(width, OpenSize)
@@ -143,7 +141,7 @@ def _of_all_classes(
     build: LayerBuilder, layer: Layer, index: int, x: Value, anchors: Array, scale: int
 ) -> _YoloCandidates:
     """YOLO v3: each class is a separate candidate; anchors are in pixels of the net's input."""
-    maps = _numbers_of_boxes(build, layer, index, x)
+    maps = _numbers_of_boxes(layer, index, x)
     images, boxes, _, height, width = (computable(dim) for dim in maps.shape)
     classes = layer.param.num_classes
     net = (width * scale, height * scale)
@@ -161,7 +159,7 @@ def _of_all_classes(
     )
 
 
-def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -> Value:
+def _numbers_of_boxes(layer: Layer, index: int, x: Value) -> Value:
     """A map as (N, B, 5 + C, H, W)."""
     param = layer.param
     if not param.num_classes:
@@ -172,7 +170,7 @@ def _numbers_of_boxes(build: LayerBuilder, layer: Layer, index: int, x: Value) -
         fix = "state the num_box and the num_classes that the net was trained with"
         raise misfit(layer, index, x, f"(N, {channels}, H, W)", fix, because)
     images, _, height, width = (computable(dim, "a map") for dim in x.shape)
-    return exact(build, x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
+    return exact(x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
 
 
 def _located(maps: Value, anchors: Array, whole: tuple[Size, Size]) -> Boxes:

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set, layer_rule, misfit
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import Array, Dim, element_count, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
@@ -152,7 +152,7 @@ _GATES = ("input", "input_gate", "forget_gate", "output_gate")
 
 
 def _gate(build: LayerBuilder, layer: Layer, cells: int, size: int, name: str) -> Array:
-    filler = field_if_set(layer.param, f"{name}_weight_filler")
+    filler = f"{name}_weight_filler"
     blob = build.parameter(layer, (1, cells, 1, size), f"{name} weights", filler=filler)
     return blob.array.reshape(cells, size)
 

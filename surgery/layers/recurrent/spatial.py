@@ -15,7 +15,6 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     expect_axes,
-    field_if_set,
     layer_rule,
     misfit,
 )
@@ -197,13 +196,11 @@ def _matrix(
     transposed: bool = False,
 ) -> Value:
     """A stored matrix of which rows are inputs, as (outputs, inputs), with elements from -limit to limit."""
-    filler = field_if_set(layer.param, "weight_filler")
-    matrix = build.parameter(layer, (1, 1, *shape), what, filler=filler).array[0, 0]
+    matrix = build.parameter(layer, (1, 1, *shape), what, filler="weight_filler").array[0, 0]
     if limit > 0:
         matrix = np.clip(matrix, -limit, limit)
     return build.constant(np.ascontiguousarray(matrix if transposed else matrix.T), what)
 
 
 def _bias(build: LayerBuilder, layer: Layer, size: int) -> Value:
-    filler = field_if_set(layer.param, "bias_filler")
-    return build.parameter(layer, (1, 1, 1, size), "b", filler=filler, kind="bias")
+    return build.parameter(layer, (1, 1, 1, size), "b", filler="bias_filler", kind="bias")

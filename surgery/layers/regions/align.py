@@ -13,7 +13,7 @@ from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, Size, computable, range_of
 from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
-from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
+from prototrt.surgery.layers.sampling import Tap, across, crossed, linear_taps, pixel_rows, sampled
 
 _BICUBIC = 1
 
@@ -53,8 +53,8 @@ def roi_warping(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     scale = float(layer.param.spatial_scale)
     ys, in_height = _warped(build, regions.top * scale, regions.bottom * scale, size[0], regions.height)
     xs, in_width = _warped(build, regions.left * scale, regions.right * scale, size[1], regions.width)
-    points = _read(build, x, regions, linear_taps(ys, regions.height), linear_taps(xs, regions.width))
-    is_inside = _crossed(in_height, 1) & _crossed(in_width, 2)
+    points = _read(x, regions, linear_taps(ys, regions.height), linear_taps(xs, regions.width))
+    is_inside = across(in_height, 2) & across(in_width, 1)
     return [is_inside.reshape(*is_inside.shape, 1).chosen(points, 0).transpose(0, 3, 1, 2)]
 
 
@@ -82,7 +82,7 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
     if range_of(height).min < size[0] or range_of(width).min < size[1]:
         because = "the fork reads beyond the rows of a smaller map"
         raise misfit(layer, 0, x, f"at least {size[0]} x {size[1]} elements", "use smaller windows", because)
-    across, down = exact(build, landmarks).split(2)
+    across, down = exact(landmarks).split(2)
     rows, in_height = _around(build, down, size[0], height, float(layer.param.spatial_scale))
     columns, in_width = _around(build, across, size[1], width, float(layer.param.spatial_scale))
     starts = build.counted_numbers(items, "images", step=height * width)
@@ -90,7 +90,7 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
     windows = (items, count, size[0], 1), (items, count, 1, size[1])
     places = origin + rows.reshape(*windows[0]) * width + columns.reshape(*windows[1])
     is_inside = in_height.reshape(*windows[0], 1) & in_width.reshape(*windows[1], 1)
-    cut = is_inside.chosen(pixel_rows(build, x).gathered(places), 0).transpose(1, 0, 4, 2, 3)
+    cut = is_inside.chosen(pixel_rows(x).gathered(places), 0).transpose(1, 0, 4, 2, 3)
     return [each.reshape(items, channels, *size) for each in cut.split(0)]
 
 
@@ -117,8 +117,8 @@ def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
     scale = float(layer.param.spatial_scale)
     ys, in_height = _between(build, rois.top * scale, rois.bottom * scale, size[0], rois.height)
     xs, in_width = _between(build, rois.left * scale, rois.right * scale, size[1], rois.width)
-    is_inside = _crossed(in_height, 1) & _crossed(in_width, 2)
-    points = _read(build, x, rois, linear_taps(ys, rois.height), linear_taps(xs, rois.width))
+    is_inside = across(in_height, 2) & across(in_width, 1)
+    points = _read(x, rois, linear_taps(ys, rois.height), linear_taps(xs, rois.width))
     return is_inside.reshape(*is_inside.shape, 1).chosen(points, 0)
 
 
@@ -147,7 +147,7 @@ def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
     ys = _in_the_middle(build, rois.top * scale, rois.bottom * scale, size[0], rois.height, scale)
     xs = _in_the_middle(build, rois.left * scale, rois.right * scale, size[1], rois.width, scale)
     taps = _cubic_taps if param.bi_type == _BICUBIC else _fading_taps
-    return _read(build, x, rois, taps(ys, rois.height), taps(xs, rois.width))
+    return _read(x, rois, taps(ys, rois.height), taps(xs, rois.width))
 
 
 def _in_the_middle(
@@ -193,18 +193,9 @@ def _far(x: Value) -> Value:
     return ((5 - x) * x - 8) * x + 4
 
 
-def _read(build: LayerBuilder, x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Value:
+def _read(x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Value:
     """The map where the taps of rows (R, P) and columns (R, Q) cross: (R, P, Q, C)."""
     count = rois.image.shape[0]
     origin = rois.origins(rois.height * rois.width).reshape(count, 1, 1)
-    rows, columns = (
-        [Tap(_crossed(tap.index, axis), _crossed(tap.weight, axis)) for tap in taps]
-        for axis, taps in ((1, ys), (2, xs))
-    )
-    return sampled(pixel_rows(build, x), origin, rows, columns, rois.width)
-
-
-def _crossed(x: Value, axis: int) -> Value:
-    """(R, P) as (R, P, 1), or as (R, 1, P)."""
-    count, places = x.shape
-    return x.reshape(count, places, 1) if axis == 1 else x.reshape(count, 1, places)
+    rows, columns = crossed(ys, xs)
+    return sampled(pixel_rows(x), origin, rows, columns, rois.width)

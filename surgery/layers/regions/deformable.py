@@ -54,7 +54,7 @@ def deformable_psroi_pooling(
     rows = _inside(down, regions.height), down.at_least(0).at_most(regions.height - 1)
     columns = _inside(across, regions.width), across.at_least(0).at_most(regions.width - 1)
     seen = sampled(
-        _table(build, x, regions, parts, group),
+        _table(x, regions, parts, group),
         _origins(build, regions, parts, group, count),
         linear_taps(rows[1], regions.height),
         linear_taps(columns[1], regions.width),
@@ -102,7 +102,7 @@ def _moves(build: LayerBuilder, layer: Layer, trans: tuple[Value, ...], group: i
     of_bin = [
         row * size // group * size + column * size // group for row in range(group) for column in range(group)
     ]
-    table = exact(build, trans[0]).reshape(shape[0], parts, 2, size * size).transpose(3, 0, 1, 2)
+    table = exact(trans[0]).reshape(shape[0], parts, 2, size * size).transpose(3, 0, 1, 2)
     index = build.constant(np.array(of_bin, np.int32), "parts of bins")
     return table.gathered(index).transpose(1, 2, 3, 0) * float(layer.param.trans_std)
 
@@ -133,7 +133,7 @@ def _inside(place: Value, size: Size) -> Value:
     return (place >= -0.5) & (place.build.scalar(size, 5) - 0.5 >= place)
 
 
-def _table(build: LayerBuilder, x: Value, regions: Rois, parts: int, group: int) -> Value:
+def _table(x: Value, regions: Rois, parts: int, group: int) -> Value:
     """A row for each element of each bin's channels: (N K bins H W, output_dim / K)."""
     each = int(x.shape[1]) // (parts * group * group)
     split = x.reshape(regions.images, parts, each, group * group, regions.height * regions.width)

@@ -79,7 +79,7 @@ def box_of_map(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, 1, H, W)")
     if x.shape[1] != 1:
         raise misfit(layer, 0, x, "(N, 1, H, W)", "give it that channel", "one channel holds the chances")
-    items, chances = x.shape[0], exact(build, x)
+    items, chances = x.shape[0], exact(x)
     largest = chances.largest(1, 2, 3).reshape(items, 1)
     ends = []
     for axis in (2, 3):
@@ -134,11 +134,11 @@ def regions_of_next_stage(
         raise misfit(layer, 3, info, "at least 2 numbers", fix, "it holds height and width of the image")
     rows = rois.shape[0]
     assert classes is not None
-    _, best = top(exact(build, score).reshape(rows, classes), 1, True)
+    _, best = top(exact(score).reshape(rows, classes), 1, True)
     is_best = numbers(build, classes).equals(best).cast(DType.FLOAT32).reshape(rows, classes, 1)
-    moves = (exact(build, move).reshape(rows, classes, 4) * is_best).sum(1).reshape(rows, 4).split(1)
-    _, *corners = exact(build, rois).reshape(rows, 5).split(1)
-    facts = exact(build, info).reshape(1, size)
+    moves = (exact(move).reshape(rows, classes, 4) * is_best).sum(1).reshape(rows, 4).split(1)
+    _, *corners = exact(rois).reshape(rows, 5).split(1)
+    facts = exact(info).reshape(1, size)
     limits = facts.slice(1, 1) - 1, facts.slice(1, 0) - 1
     ends = [
         end.at_most(limit).at_least(0) for end, limit in zip(_moved(corners, moves), limits * 2, strict=True)
@@ -158,7 +158,7 @@ def moved_box(build: LayerBuilder, layer: Layer, box: Value, move: Value) -> lis
         if bottom.shape != (box.shape[0], 4):
             because = "there are four moves for each box"
             raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", _FIX, because)
-    corners, moves = (exact(build, bottom).split(1) for bottom in (box, move))
+    corners, moves = (exact(bottom).split(1) for bottom in (box, move))
     return [concatenated(_moved(corners, moves), 1)]
 
 

@@ -62,12 +62,12 @@ def _pooled_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Valu
     if bins < 1:
         raise NetError(f"pooled_l is {bins}, expected at least 1", fix="set it in roi_pooling_param")
     rows, columns = pooled_size(layer)
-    steps = _bins_of_steps(build, x, rows, columns)
+    steps = _bins_of_steps(x, rows, columns)
     items, channels, length = (computable(size, "a size of the bottom") for size in x.shape[:3])
     places = fixed(channels, "axis 1 (channels)") * rows * columns
     line = steps.transpose(0, 1, 3, 4, 2).reshape(items, places, length, 1)
     count = stretches.shape[0]
-    image, begin, end = exact(build, stretches).reshape(count, 3).split(1)
+    image, begin, end = exact(stretches).reshape(count, 3).split(1)
     if isinstance(count, AtMost):
         image = image.at_least(0)  # the rows after the last stretch belong to item -1
     nothing = begin * 0
@@ -80,7 +80,7 @@ def _pooled_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Valu
     return tops.transpose(0, 2, 1, 3, 4)
 
 
-def _bins_of_steps(build: LayerBuilder, x: Value, rows: int, columns: int) -> Value:
+def _bins_of_steps(x: Value, rows: int, columns: int) -> Value:
     """The largest elements of the constant bins of x (N, C, L, H, W): (N, C, L, rows, columns). An empty one is 0."""
     y = x
     for axis, count in ((3, rows), (4, columns)):

@@ -74,13 +74,13 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_im
     ]
     if one_per_image and rois.shape[:1] == x.shape[:1] and numbers_of(rois.shape, 1) == 4:
         image = build.aligned(build.counted_numbers(sizes[0], "images"), 2, 0)
-        left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 4).split(1)
+        left, top, right, bottom = exact(rois).reshape(rois.shape[0], 4).split(1)
         return Rois(image, left, top, right, bottom, *sizes)
     if len(rois.shape) < 2 or numbers_of(rois.shape, 1) != 5:
         because = "a roi is the number of its image, and x1, y1, x2 and y2"
         fix = "give it the rois of a proposal layer, or such an input"
         raise misfit(layer, 1, rois, "(R, 5)", fix, because)
-    image, left, top, right, bottom = exact(build, rois).reshape(rois.shape[0], 5).split(1)
+    image, left, top, right, bottom = exact(rois).reshape(rois.shape[0], 5).split(1)
     if isinstance(rois.shape[0], AtMost):
         image = image.at_least(0)  # the rows after the last roi belong to image -1
     return Rois(image.cast(DType.INT32), left, top, right, bottom, *sizes)
