@@ -78,7 +78,7 @@ def test_a_python_layer_without_rule(folder: Path) -> None:
 def test_changed_rules_replace_the_old_ones(folder: Path) -> None:
     model = prototrt.load("net.prototxt")
     prototrt.rewrite(model, rules="my_rules.py")
-    Path("my_rules.py").write_text(example("python").replace("squares.sqrt())", "squares.sqrt() * 2)"))
+    Path("my_rules.py").write_text(example("python").replace("squares.sqrt()]", "squares.sqrt() * 2]"))
     graph = prototrt.rewrite(model, rules="my_rules.py")
     x = numbers(2, 3)
     found = prototrt.Session(graph).run({"x": x})["y"]
@@ -90,6 +90,7 @@ RULES = {
         "1 / 0",
         "my_rules.py: is not a file of rules\n  because ZeroDivisionError: division by zero\n",
     ),
+    "a script": ("import sys\nsys.exit()", "my_rules.py: is not a file of rules\n  because SystemExit: \n"),
     "taken": (
         "from prototrt.surgery.rules import layer_rule\n@layer_rule('ReLU')\ndef relu(build, layer, x): ...",
         "my_rules.py: is not a file of rules\n  because RuntimeError: ReLU has two layer rules: ",

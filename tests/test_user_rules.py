@@ -54,6 +54,10 @@ def counts(build, layer, x):
     return 3
 
 
+def ends(build, layer, x):
+    raise SystemExit(1)
+
+
 def mixes(build, layer, x):
     return x * (x > 0)
 """
@@ -91,14 +95,18 @@ REFUSALS = {
         'net.prototxt:9: layer "act" (ReLU): the rule in rules.py:18 fails\n'
         "  because it returns 3, expected a list of values\n  fix: correct the rule; docs/forks.md shows one"
     ),
+    "ends": (
+        'net.prototxt:9: layer "act" (ReLU): the rule in rules.py:23 fails\n'
+        "  because SystemExit: 1\n  fix: correct the rule; docs/forks.md shows one"
+    ),
     "mixes": (
-        'net.prototxt:9: layer "act" (ReLU): the rule in rules.py:22 fails\n'
+        'net.prototxt:9: layer "act" (ReLU): the rule in rules.py:26 fails\n'
         "  because its nodes do not fit together: __act_binary_2 (Binary[kind=MULTIPLY]): it reads float32 and bool\n"
         "  fix: correct the rule; docs/forks.md shows one"
     ),
     "nothing": (
         "rules.py: has no function nothing\n"
-        "  fix: name one of its functions: my_scale, slope, forgets, counts, mixes"
+        "  fix: name one of its functions: my_scale, slope, forgets, counts, ends, mixes"
     ),
 }
 

@@ -20,7 +20,7 @@ from prototrt.caffe_proto.recognition import read_text
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule, layer_rule
 from prototrt.surgery.building.plugin_rules import PluginRule, UserMeaning
-from prototrt.surgery.building.user_code import errors_of_user, place_of, wrong_function
+from prototrt.surgery.building.user_code import FAILURES, errors_of_user, place_of, wrong_function
 from prototrt.surgery.ir import Shape, Value
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ir.verification import InvalidGraphError, check_types
@@ -161,7 +161,7 @@ def _registered(file: str, content: bytes) -> UserRules:
     try:
         with layer_rule.apart() as layers, python_rule.apart() as python:
             exec(compile(content, file, "exec"), names)
-    except Exception as error:
+    except FAILURES as error:
         raise UnreadableFileError(
             "is not a file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
         ) from error

@@ -9,6 +9,9 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError
 
+FAILURES = (Exception, SystemExit)
+"""What a user's code may end with. One that is written as a script calls ``sys.exit``, which would end us in silence."""
+
 
 @contextmanager
 def errors_of_user(file: str) -> Iterator[None]:
@@ -17,7 +20,7 @@ def errors_of_user(file: str) -> Iterator[None]:
         yield
     except ConversionError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
         place = f"{file}:{lines[-1]}" if lines else file
         raise wrong_function(place, f"{type(error).__name__}: {error}") from error

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.common.files import errors_for_user, read_regular
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.user_code import FAILURES
 
 _USUAL = "load_data"
 
@@ -75,7 +76,7 @@ def _in_words(file: str, action: Callable[[], Any]) -> Any:
         return action()
     except ConversionError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         line, trace = None, error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == file:

@@ -264,6 +264,7 @@ BAD_LOADERS = {
         "{file}: has no function batches\n  fix: define batches() as a generator",
     ),
     "a failing file": ("x = 1\n1 / 0", "{file}:2: ZeroDivisionError: division by zero\n  {fix}"),
+    "a script": ("import sys\nsys.exit(3)", "{file}:2: SystemExit: 3\n  {fix}"),
     "no Python": ("x = (", "{file}:1: SyntaxError: '(' was never closed (load.py, line 1)\n  {fix}"),
     "a failing function": (
         "def batches():\n    yield {'data': [[1, 1, 1]] * 2}\n    raise KeyError('b')",
