@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all, tell
-from prototrt.caffe_proto.common.files import OpenFile, open_input
 from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import PathLike, takes_options
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -30,7 +29,7 @@ from prototrt.caffe_proto.net.readings import (
 from prototrt.caffe_proto.net.sizes_by_weights import with_channels
 from prototrt.caffe_proto.net.untangle import Untangled, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.recognition import HDF5, NPZ, is_netdef, kind_of, text_of_prototxt
+from prototrt.caffe_proto.recognition import HDF5, NPZ, OpenFile, open_input, text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.findings import unknown_fields
 from prototrt.caffe_proto.text.marks import marked_recurrences
@@ -55,7 +54,7 @@ def load(prototxt: PathLike, options: LoadOptions) -> Model:
     Caffe's messages lack, values that fit no field, bottoms that no layer writes.
     """
     net = open_input(prototxt, "a prototxt")
-    model = _caffe2_model(net, options) if is_netdef(net) else _caffe_model(net, options)
+    model = _caffe2_model(net, options) if net.is_netdef else _caffe_model(net, options)
     tell(model.warnings)
     return model
 
@@ -235,7 +234,7 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
     if weights is None:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
     file = open_input(weights, "a weights file")
-    kind = kind_of(file.head)
+    kind = file.kind
     if kind not in (HDF5, NPZ):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.

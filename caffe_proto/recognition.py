@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, OpenFile, open_input
+from prototrt.caffe_proto.common.files import Buffer, errors_for_user, mapped, open_regular, refuse_size
 from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
 from prototrt.caffe_proto.common.wording import Command, Worded
+from prototrt.caffe_proto.text.outline import begins_netdef, is_solver, net_inside, nets_of_solver
 from prototrt.caffe_proto.text.scalars import text_without_mark
-from prototrt.caffe_proto.text.tokens import TokenKind, tokens
 
+HEAD = 1 << 16
+"""How many bytes are read to recognize a file: enough for the first operators of a Caffe2 net."""
+PROTOTXT_FIRST = "give the prototxt first and the weights second"
 _ENTRY_OF_ZIP, _EMPTY_ZIP = b"PK\x03\x04", b"PK\x05\x06"
 _NAME_OF_ENTRY = 30  # the offset of the first entry's name; its length is in the 4 bytes before it
 DATABASE_KEY = "!!META_NET_DEF"
@@ -24,8 +28,6 @@ _LAYER, _LAYERS, _V1_TYPE = 100, 2, 5
 # Numbers of Caffe2's NetDef, and of its operators.
 OP, OPERATOR_TYPE = 2, 4
 _WORD_OF_NETDEF = re.compile(rb"\b(?:op|external_input|external_output)\b")
-_WORDS_OF_NETDEF = ("op", "external_input", "external_output")
-_WORDS_OF_CAFFE = ("layer", "layers", "input", "input_dim", "input_shape", "state")
 # Numbers of ONNX's ModelProto.
 _IR_VERSION, _GRAPH = 1, 7
 
@@ -76,8 +78,80 @@ _SIGNATURES = {
 }
 
 
-def kind_of(head: bytes) -> FileForm | None:
-    """What is known to begin like this; None for text, and for what is not known."""
+@dataclass(frozen=True, eq=False)
+class OpenFile:
+    """A file of the user, opened once: it is recognized and read by the same bytes. A large one is mapped."""
+
+    name: str
+    content: Buffer = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.content)
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes, by which a file is recognized: one given by mistake may have many gigabytes."""
+        return self.content[:HEAD]
+
+    @cached_property
+    def kind(self) -> FileForm | None:
+        """What is known to begin like this; None for text, and for what is not known."""
+        return _kind_of(self.head)
+
+    @cached_property
+    def is_netdef(self) -> bool:
+        """Whether the file holds a Caffe2 net, in binary or as text."""
+        if self.kind in (DATABASE, NETDEF):
+            return True
+        head = self.head
+        return _WORD_OF_NETDEF.search(head) is not None and begins_netdef(text_without_mark(head))
+
+    def small(self, what: str, fix: str) -> bytes:
+        """The content of a file that is never large; ``fix`` is for one that is."""
+        refuse_size(self.name, self.size, what, fix=fix)
+        return self.content[:]
+
+    def refuse_others(self, what: str, fix: str, accepted: FileForm | None = None) -> None:
+        """Raise if the first bytes show that this is not ``what`` was expected, as in "a prototxt".
+
+        ``accepted`` is the kind that is right. ``fix`` is the advice, unless the recognized kind has its own.
+        """
+        head, file = self.head, self.name
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
+        if not head.strip():
+            raise UnreadableFileError(
+                "the file is empty", where=file, fix=f"give {what}, or get the file again"
+            )
+        if start.startswith(b"version https://") and b"oid sha256:" in head:
+            raise UnreadableFileError(
+                f"this is a Git LFS pointer, expected {what}",
+                where=file,
+                because="the repository it comes from was cloned without Git LFS",
+                fix='run "git lfs pull" in that repository',
+            )
+        if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
+            raise UnreadableFileError(
+                f"this is a web page, expected {what}",
+                where=file,
+                fix="download the file itself (the raw link), not the page that shows it",
+            )
+        kind = self.kind
+        if kind is not None and kind is not accepted:
+            raise UnreadableFileError(
+                f"this is {kind.words}, expected {what}", where=file, fix=kind.fix or fix
+            )
+
+
+def open_input(file: str | os.PathLike[str], what: str) -> OpenFile:
+    """Open a file of the user. ``what`` is the expected file, as in "a prototxt". Raises ``UnreadableFileError``."""
+    name = os.fsdecode(file)
+    with errors_for_user(name, what), open_regular(name, what) as stream:
+        return OpenFile(name, mapped(stream))
+
+
+def _kind_of(head: bytes) -> FileForm | None:
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature):
             return kind
@@ -85,9 +159,9 @@ def kind_of(head: bytes) -> FileForm | None:
         return _kind_of_zip(head)
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return FileForm("a tar archive", "unpack it with tar xf")
-    if begins_database(head):
+    if head[8 : 8 + len(DATABASE_KEY)] == DATABASE_KEY.encode():
         return DATABASE
-    if looks_like_operators(head):
+    if _looks_like_operators(head):
         return NETDEF
     if looks_like_text(head):
         return None
@@ -106,11 +180,7 @@ def _kind_of_zip(head: bytes) -> FileForm:
     return _PYTORCH if name.endswith(b"/data.pkl") else _ZIP
 
 
-def begins_database(head: bytes) -> bool:
-    return head[8 : 8 + len(DATABASE_KEY)] == DATABASE_KEY.encode()
-
-
-def looks_like_operators(head: bytes) -> bool:
+def _looks_like_operators(head: bytes) -> bool:
     """Whether a binary file begins like a NetDef: with operators, not with Caffe's layers.
 
     The last operator may end with the head, and is judged by what there is of it.
@@ -124,21 +194,6 @@ def looks_like_operators(head: bytes) -> bool:
                 return has_operator and item.end == len(head)  # too little of it to be judged
             has_operator = True
     return has_operator
-
-
-def is_netdef(file: OpenFile) -> bool:
-    """Whether the file holds a Caffe2 net, in binary or as text."""
-    head = file.head
-    if begins_database(head) or looks_like_operators(head):
-        return True
-    return _WORD_OF_NETDEF.search(head) is not None and _begins_netdef(head)
-
-
-def _begins_netdef(head: bytes) -> bool:
-    """Whether a text begins as a Caffe2 net: its first word that only one of both frameworks has is Caffe2's."""
-    names = (name for name, _ in _outer_words(text_without_mark(head)))
-    first = next((name for name in names if name in (*_WORDS_OF_NETDEF, *_WORDS_OF_CAFFE)), None)
-    return first in _WORDS_OF_NETDEF
 
 
 def _is_operator(head: bytes, item: Field) -> bool:
@@ -158,32 +213,6 @@ def _kinds_inside(head: bytes, item: Field) -> set[tuple[int, Wire]]:
     return {(inner.number, inner.wire) for inner in leading_fields(head[item.start : item.end])}
 
 
-def refuse_strangers(head: bytes, file: str, what: str, fix: str, accepted: FileForm | None = None) -> None:
-    """Raise if the first bytes show that a file is not ``what`` was expected, as in "a prototxt".
-
-    ``accepted`` is the kind that is right. ``fix`` is the advice, unless the recognized kind has its own.
-    """
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40].lower()
-    if not head.strip():
-        raise UnreadableFileError("the file is empty", where=file, fix=f"give {what}, or get the file again")
-    if start.startswith(b"version https://") and b"oid sha256:" in head:
-        raise UnreadableFileError(
-            f"this is a Git LFS pointer, expected {what}",
-            where=file,
-            because="the repository it comes from was cloned without Git LFS",
-            fix='run "git lfs pull" in that repository',
-        )
-    if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
-        raise UnreadableFileError(
-            f"this is a web page, expected {what}",
-            where=file,
-            fix="download the file itself (the raw link), not the page that shows it",
-        )
-    kind = kind_of(head)
-    if kind is not None and kind is not accepted:
-        raise UnreadableFileError(f"this is {kind.words}, expected {what}", where=file, fix=kind.fix or fix)
-
-
 def text_of_prototxt(file: OpenFile) -> str:
     """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
     data = text_of(file, "a prototxt", PROTOTXT_FIRST)
@@ -196,55 +225,7 @@ def text_of_prototxt(file: OpenFile) -> str:
             where=file.name,
             fix=f"give the net that it trains: {nets[0]}" if nets else "give the net that it trains",
         )
-    return _net_inside(text)
-
-
-_SOLVER = re.compile(
-    r"^[^\S\n]*(?:base_lr|lr_policy|solver_mode|max_iter|train_net|snapshot_prefix)\s*:", re.MULTILINE
-)
-_NET_OF_SOLVER = re.compile(r"^[^\S\n]*(?:net|train_net)\s*:\s*[\"']([^\"']+)", re.MULTILINE)
-_OF_NET = re.compile(r"^[^\S\n]*(?:layers?|input|op)\b", re.MULTILINE)
-_NETS_INSIDE = ("net_param", "test_net_param", "train_net_param")
-
-
-def is_solver(text: str) -> bool:
-    """Whether a text states how a net is trained, and no net."""
-    return not is_net(text) and _SOLVER.search(text) is not None
-
-
-def _net_inside(text: str) -> str:
-    """The net that a solver holds in itself, on the lines where it stands; other texts as they are."""
-    if not any(name in text for name in _NETS_INSIDE):
-        return text
-    blocks = dict(reversed([each for each in _outer_words(text) if each[1] != (0, 0)]))
-    start, end = next((blocks[name] for name in _NETS_INSIDE if name in blocks), (0, len(text)))
-    return re.sub(r"[^\n]", " ", text[:start]) + text[start:end]
-
-
-def _outer_words(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The words that no block is around, and where the block behind each begins and ends."""
-    depth, name, start = 0, "", 0
-    for token in tokens(text):
-        if token.text in ("{", "<"):
-            start = start if depth else token.offset + 1
-            depth += 1
-        elif token.text in ("}", ">"):
-            depth -= 1
-            if depth == 0:
-                yield name, (start, token.offset)
-        elif depth == 0 and token.kind is TokenKind.WORD:
-            name = token.text
-            yield name, (0, 0)
-
-
-def is_net(text: str) -> bool:
-    """Whether a text states layers, operators or inputs, in whatever form."""
-    return _OF_NET.search(text) is not None
-
-
-def nets_of_solver(text: str) -> list[str]:
-    """The files of the nets that a solver names."""
-    return _NET_OF_SOLVER.findall(text)
+    return net_inside(text)
 
 
 def read_text(file: str, what: str, fix: str) -> bytes:
@@ -254,7 +235,7 @@ def read_text(file: str, what: str, fix: str) -> bytes:
 
 def text_of(file: OpenFile, what: str, fix: str) -> bytes:
     """The content of a text file, which is small; only the beginning of another file is read."""
-    refuse_strangers(file.head, file.name, what, fix)
+    file.refuse_others(what, fix)
     _refuse_binary(file.head, file.name, what, fix)
     return file.small(what, fix)
 

@@ -121,7 +121,7 @@ def test_tokens_follow_each_other(text: str, start: int) -> None:
     assert _TOKEN.match(text, min(start, len(text)))
 
 
-@pytest.mark.parametrize("text", ["1" * 10_000 + "a", '"' + '\\"' * 10_000, "'\\'" * 10_000 + "'a"])
+@pytest.mark.parametrize("text", ["1" * 10_000 + "a", '"' + '\\"' * 10_000])
 def test_what_is_no_token_is_read_to_its_end(text: str) -> None:
     assert [token.text for token in tokens(text)] == [text, ""]
 

@@ -26,8 +26,8 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
     WeightsError,
 )
-from prototrt.caffe_proto.common.files import OpenFile
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fields, signed
+from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.caffe_proto.weights.damage import damaged

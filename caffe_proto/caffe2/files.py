@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from prototrt.caffe_proto.caffe2.advice import GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
-from prototrt.caffe_proto.common.files import OpenFile
 from prototrt.caffe_proto.common.wire import Wire, WireError, fields
-from prototrt.caffe_proto.recognition import (
-    NETDEF,
-    OP,
-    OPERATOR_TYPE,
-    begins_database,
-    looks_binary,
-    looks_like_operators,
-    refuse_strangers,
-)
+from prototrt.caffe_proto.recognition import NETDEF, OP, OPERATOR_TYPE, OpenFile, looks_binary
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.text.scalars import text_from_bytes, text_without_mark
@@ -48,17 +39,12 @@ class ReadNet:
         return self.lines[index] if self.lines else 0
 
 
-def is_database(file: OpenFile) -> bool:
-    """Whether the file is a minidb, a net and its weights in one."""
-    return begins_database(file.head)
-
-
 def types_of(file: OpenFile, most: int) -> list[str] | None:
     """The types of the operators of a binary net; nothing else is read.
 
     None if there are more than ``most``, and for text and damaged files.
     """
-    if not looks_like_operators(file.head):
+    if file.kind is not NETDEF:
         return None
     buffer = file.content
     types: list[str] = []
@@ -77,11 +63,11 @@ def types_of(file: OpenFile, most: int) -> list[str] | None:
 
 def read_net(source: OpenFile, what: str, *, allow_unknown: bool = False) -> ReadNet:
     """Read a whole net, which must be small. ``what`` is its name in messages, as in "a predict net"."""
-    file, head = source.name, source.head
-    refuse_strangers(head, file, what, GIVE_BOTH_NETS, NETDEF)
+    file = source.name
+    source.refuse_others(what, GIVE_BOTH_NETS, NETDEF)
     data = source.small(what, GIVE_BOTH_NETS)
     net = message_class("NetDef")()
-    if looks_binary(head) or looks_like_operators(head):
+    if source.kind is NETDEF or looks_binary(source.head):
         parse_binary(net, data, file)
         return ReadNet(net, (), ())
     text = text_without_mark(data)

@@ -11,10 +11,9 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import parse_binary, read_net, refuse_many_operators
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
-from prototrt.caffe_proto.common.files import OpenFile
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
 from prototrt.caffe_proto.common.wording import Command, Worded
-from prototrt.caffe_proto.recognition import NETDEF, OP, is_netdef, looks_like_operators, refuse_strangers
+from prototrt.caffe_proto.recognition import NETDEF, OP, OpenFile
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import Array
@@ -46,10 +45,10 @@ class Fill:
 def read_fills(source: OpenFile, *, allow_unknown: bool = False) -> list[Fill]:
     """The operators of an init net, binary or text."""
     file = source.name
-    refuse_strangers(source.head, file, "an init net", _GIVE_INIT_NET, NETDEF)
-    if looks_like_operators(source.head):
+    source.refuse_others("an init net", _GIVE_INIT_NET, NETDEF)
+    if source.kind is NETDEF:
         return _from_binary(source.content, file)
-    if not is_netdef(source):
+    if not source.is_netdef:
         raise UnreadableFileError(
             "this is not an init net",
             where=file,

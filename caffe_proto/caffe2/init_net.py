@@ -16,8 +16,8 @@ from prototrt.caffe_proto.caffe2.fills import Fill, read_fills
 from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
-from prototrt.caffe_proto.common.files import OpenFile
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob, sha256_of
 
 _INTEGER_FILLS = {

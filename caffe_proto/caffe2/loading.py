@@ -8,7 +8,7 @@ from dataclasses import replace
 from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.database import read_database
-from prototrt.caffe_proto.caffe2.files import ReadNet, is_database, read_net, types_of
+from prototrt.caffe_proto.caffe2.files import ReadNet, read_net, types_of
 from prototrt.caffe_proto.caffe2.fills import origin_of
 from prototrt.caffe_proto.caffe2.init_net import FILLS, InitNet, open_init_net
 from prototrt.caffe_proto.caffe2.integers import integer_blobs
@@ -23,9 +23,9 @@ from prototrt.caffe_proto.caffe2.untangle import (
     untangle,
 )
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
-from prototrt.caffe_proto.common.files import OpenFile, open_input
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.model import Model
+from prototrt.caffe_proto.recognition import DATABASE, OpenFile, open_input
 from prototrt.caffe_proto.schema import Message
 
 _MOST_LOOKED_AT = 1000  # operators, of a file that may be an init net of gigabytes
@@ -81,7 +81,7 @@ def _read(
 ) -> tuple[ReadNet, InitNet]:
     """The predict net and the weights, from two files or from one."""
     file = predict.name
-    if is_database(predict):
+    if predict.kind is DATABASE:
         if init is not None:
             raise NetError(
                 f"holds its weights, but {init} is also given", where=file, fix="give this file alone"
@@ -93,7 +93,7 @@ def _read(
     if init is None:
         return net, InitNet(None, {})
     weights = open_input(init, "an init net")
-    if is_database(weights):
+    if weights.kind is DATABASE:
         return net, read_database(weights)[1]
     return net, open_init_net(weights, random_weights, allow_unknown=allow_unknown)
 

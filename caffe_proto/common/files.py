@@ -9,7 +9,6 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -19,9 +18,6 @@ from prototrt.caffe_proto.common.suggestions import choices, close_names
 
 Identity: TypeAlias = tuple[int, ...]
 Buffer: TypeAlias = mmap.mmap | bytes
-HEAD = 1 << 16
-"""How many bytes are read to recognize a file: enough for the first operators of a Caffe2 net."""
-PROTOTXT_FIRST = "give the prototxt first and the weights second"
 _SMALL = 16 << 20  # bytes; read in a few milliseconds
 _SPECIAL = (
     (stat.S_ISFIFO, "a device or a pipe"),
@@ -140,36 +136,6 @@ def mapped(stream: BinaryIO) -> Buffer:
         return _Mapped(stream.fileno(), 0, access=mmap.ACCESS_READ)
     stream.seek(0)
     return stream.read()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpenFile:
-    """A file of the user, opened once: it is recognized and read by the same bytes. A large one is mapped."""
-
-    name: str
-    content: Buffer = field(repr=False)
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return len(self.content)
-
-    @property
-    def head(self) -> bytes:
-        """The first bytes, by which a file is recognized: one given by mistake may have many gigabytes."""
-        return self.content[:HEAD]
-
-    def small(self, what: str, fix: str) -> bytes:
-        """The content of a file that is never large; ``fix`` is for one that is."""
-        refuse_size(self.name, self.size, what, fix=fix)
-        return self.content[:]
-
-
-def open_input(file: str | os.PathLike[str], what: str) -> OpenFile:
-    """Open a file of the user. ``what`` is the expected file, as in "a prototxt". Raises ``UnreadableFileError``."""
-    name = os.fsdecode(file)
-    with errors_for_user(name, what), open_regular(name, what) as stream:
-        return OpenFile(name, mapped(stream))
 
 
 def _detail_of_missing(file: str) -> str:

@@ -7,9 +7,8 @@ import os
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.common.wire import WireError
-from prototrt.caffe_proto.recognition import refuse_strangers
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 
@@ -21,7 +20,7 @@ def read_binaryproto(path: str | os.PathLike[str]) -> Array:
     source = open_input(path, _WHAT)
     file = source.name
     fix = "give the file that Caffe's compute_image_mean wrote, or get it again"
-    refuse_strangers(source.head, file, _WHAT, fix)
+    source.refuse_others(_WHAT, fix)
     data = source.small(_WHAT, fix)
     try:
         array = stored_blob(data, 0, len(data), file, "the blob").array

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import PROTOTXT_FIRST, OpenFile
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
-from prototrt.caffe_proto.recognition import CAFFEMODEL, looks_like_text, refuse_strangers
+from prototrt.caffe_proto.recognition import CAFFEMODEL, PROTOTXT_FIRST, OpenFile, looks_like_text
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.caffe_proto.weights import FromFile, StoredBlob, sha256_of
 from prototrt.caffe_proto.weights.damage import damage_errors
@@ -77,7 +76,7 @@ def open_caffemodel(source: OpenFile) -> CaffemodelWeights:
     """Find the blobs of the file. No number is read before an array is asked for."""
     file, buffer = source.name, source.content
     fix = "give the file that training has saved, such as a .caffemodel"
-    refuse_strangers(source.head, file, "a caffemodel", fix, CAFFEMODEL)
+    source.refuse_others("a caffemodel", fix, CAFFEMODEL)
     _refuse_text(source.head, file)
     with damage_errors(file, len(buffer), "caffemodel"):
         layers = _layers(buffer, file)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import ConversionError, StoredBlob, load
-from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Array, caffemodel
 from prototrt.tests.small_nets import Write

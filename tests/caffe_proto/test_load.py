@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import Model, load
-from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.tests.command_line import DEPLOY, WEIGHTS

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto import ConversionError, load
-from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.common.wire_writer import field_head, varint_bytes
-from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, is_netdef, kind_of, looks_like_operators
+from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, OpenFile, open_input
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.small_nets import Write
 
@@ -172,19 +171,19 @@ HEADS = {
 @pytest.mark.parametrize("case", HEADS)
 def test_operators(case: str) -> None:
     head, expected = HEADS[case]
-    assert looks_like_operators(head) == expected
+    assert (OpenFile("net", head).kind is NETDEF) == expected
 
 
 @pytest.mark.parametrize("length", range(len(FILL) + 1))
 def test_no_cut_makes_another_kind_of_a_file(length: int) -> None:
-    assert kind_of(FILL[:length]) in (NETDEF, None)
+    assert OpenFile("net", FILL[:length]).kind in (NETDEF, None)
 
 
 @pytest.mark.parametrize("length", range(V1_LAYER.index(V1_TYPE) + len(V1_TYPE), len(V1_LAYER)))
 def test_no_cut_behind_its_type_makes_a_caffe2_net_of_a_layer(length: int) -> None:
-    assert kind_of(V1_LAYER[:length]) == CAFFEMODEL
+    assert OpenFile("net", V1_LAYER[:length]).kind == CAFFEMODEL
 
 
 def test_the_text_of_a_large_net_is_known_by_its_beginning(write: Write) -> None:
-    assert is_netdef(open_input(write('op { type: "FC" }\n' * 9000), "a net"))
-    assert not is_netdef(open_input(write(NET * 3000 + 'op { type: "FC" }'), "a net"))
+    assert open_input(write('op { type: "FC" }\n' * 9000), "a net").is_netdef
+    assert not open_input(write(NET * 3000 + 'op { type: "FC" }'), "a net").is_netdef

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import prototrt
-from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights import Weights
 from prototrt.caffe_proto.weights.array_files import open_npz
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto

@@ -24,7 +24,7 @@ import numpy as np
 from google.protobuf import text_format
 
 from prototrt.caffe_proto.caffe2.files import read_net
-from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.surgery.ir import Array
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "caffe2"

@@ -12,13 +12,12 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.bvlc import doubts, respell
 from prototrt.caffe_proto.net.deploy_text import deploy_layers, net_text, transformations
-from prototrt.caffe_proto.recognition import text_of_prototxt
+from prototrt.caffe_proto.recognition import open_input, text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.comments import LayerComments, NetComments, comments_of
 from prototrt.caffe_proto.text.marks import MarkedRecurrence

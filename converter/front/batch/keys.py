@@ -11,7 +11,6 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
-from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.common.options import (
     Names,
     OpenShapes,
@@ -25,7 +24,7 @@ from prototrt.caffe_proto.common.options import (
 from prototrt.caffe_proto.common.suggestions import choices as written
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
-from prototrt.caffe_proto.recognition import is_netdef
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.weights_choice import no_weights, two_sources
 from prototrt.converter.conversion import Product
@@ -209,7 +208,7 @@ def _refuse_wrong_source(prototxt: str, weights: str | None, seed: int | None) -
 def _may_be_caffe2(file: str) -> bool:
     try:
         # The message for a file that is not there names what is like it in its folder: long, for each of many models.
-        return not os.path.exists(file) or is_netdef(open_input(file, "a prototxt"))
+        return not os.path.exists(file) or open_input(file, "a prototxt").is_netdef
     except UnreadableFileError:
         return True  # its own conversion says why it cannot be read
 

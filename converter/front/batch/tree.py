@@ -8,7 +8,8 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.installing import pip_install
-from prototrt.caffe_proto.recognition import is_net, read_text
+from prototrt.caffe_proto.recognition import read_text
+from prototrt.caffe_proto.text.outline import is_net
 
 _MOST_ALIASED, _MOST_COPIES = 10_000, 20
 """How many values aliases may make: this many, and so many for each value that is written."""

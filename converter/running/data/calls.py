@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.files import open_input
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.recognition import NPY, kind_of
+from prototrt.caffe_proto.recognition import NPY, open_input
 from prototrt.converter.files.signatures.feeds import refuse_misfits, unread_arrays
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import DataOptions
@@ -53,7 +52,7 @@ def _is_npz(file: str) -> bool:
     """Whether it is to be read as an npz file, and refused if it is none."""
     if os.path.isdir(file) or not os.path.exists(file):
         return False
-    kind = kind_of(open_input(file, "an npz file").head)
+    kind = open_input(file, "an npz file").kind
     return kind is not NPY and not (kind is not None and kind.words.endswith("image"))
 
 

@@ -13,7 +13,8 @@ from math import prod
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.files import OpenFile, open_regular
+from prototrt.caffe_proto.common.files import open_regular
+from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights.array_files import damage_of
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from prototrt.caffe_proto.common.files import OpenFile, errors_for_user, open_input
+from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.common.wire import Wire, leading_fields
 from prototrt.caffe_proto.recognition import (
     CAFFEMODEL,
@@ -20,11 +20,10 @@ from prototrt.caffe_proto.recognition import (
     ONNX,
     PLAN,
     FileForm,
-    is_netdef,
-    kind_of,
+    OpenFile,
     looks_like_text,
     may_be_text,
-    refuse_strangers,
+    open_input,
 )
 from prototrt.converter.showing.glance.facts import FileFacts, FileKind
 
@@ -48,13 +47,13 @@ def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
     with errors_for_user(name, _WHAT):
         if head.strip() and (ours := _ours(file)) is not None:
             return ours
-        kind = kind_of(head)
+        kind = file.kind
         if kind is not None:
             reader = _readers().get(kind)
             return _with_manifest(reader(file)) if reader else _stranger(file, kind)
-        refuse_strangers(head, name, _WHAT, "get the file again")
+        file.refuse_others(_WHAT, "get the file again")
         if looks_like_text(head):
-            return _readers()[NETDEF](file) if is_netdef(file) else _text(file)
+            return _readers()[NETDEF](file) if file.is_netdef else _text(file)
         return _message(file, head)
 
 

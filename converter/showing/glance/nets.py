@@ -13,9 +13,8 @@ from math import prod
 
 from prototrt.caffe_proto.caffe2.database import read_database
 from prototrt.caffe_proto.caffe2.files import read_net
-from prototrt.caffe_proto.common.files import OpenFile
 from prototrt.caffe_proto.common.wire import Buffer
-from prototrt.caffe_proto.recognition import looks_like_operators
+from prototrt.caffe_proto.recognition import NETDEF, OpenFile
 from prototrt.caffe_proto.schema import enum_name
 from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
@@ -163,7 +162,7 @@ def caffe2_net(file: OpenFile) -> FileFacts:
     """A predict net with its operators, or an init net with the blobs that it fills."""
     buffer: Buffer = (
         file.content
-        if looks_like_operators(file.head)
+        if file.kind is NETDEF
         else read_net(file, "a predict net").message.SerializePartialToString()
     )
     with damage_errors(file.name, len(buffer), "Caffe2 net"):

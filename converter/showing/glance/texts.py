@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from prototrt.caffe_proto.common.files import OpenFile, value_from_json
-from prototrt.caffe_proto.recognition import is_net, is_solver, nets_of_solver, text_of
+from prototrt.caffe_proto.common.files import value_from_json
+from prototrt.caffe_proto.recognition import OpenFile, text_of
+from prototrt.caffe_proto.text.outline import is_net, is_solver, nets_of_solver
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.converter.showing.glance.manifests import facts_of

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import LARGEST_TEXT, OpenFile, value_from_json
+from prototrt.caffe_proto.common.files import LARGEST_TEXT, value_from_json
+from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.converter.files.writing.ownership import DATA_MARK, SCRIPT_MARK
 from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.surgery.ir.shapes import sizes

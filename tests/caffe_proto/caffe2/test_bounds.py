@@ -14,7 +14,7 @@ from prototrt.caffe_proto.caffe2.fills import read_fills
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import ConversionError, Origin, Problems, UnreadableFileError
-from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.schema import Message
 
 

@@ -11,7 +11,7 @@ import pytest
 from prototrt.caffe_proto.caffe2.init_net import InitNet, open_init_net
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.files import open_input
+from prototrt.caffe_proto.recognition import open_input
 
 VALUES = [1.5, -2.0, 0.25, 8.0, 0.0, 3.0]
 

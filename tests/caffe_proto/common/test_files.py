@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto import ConversionError, load
-from prototrt.caffe_proto.common.files import HEAD
+from prototrt.caffe_proto.recognition import HEAD
 from prototrt.tests.small_nets import Write
 
 NET = b'layer { name: "a" type: "Input" top: "x" }'
