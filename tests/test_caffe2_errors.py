@@ -218,10 +218,10 @@ def test_init_net_that_is_cut_short(folder: Path) -> None:
 
 def test_missing_shapes_list_the_inputs(folder: Path) -> None:
     (folder / "predict_net.pb").write_bytes((FOLDER / "predict_net.pb").read_bytes())
-    assert refusal(shapes={"data": (5, 2, 4), "hidden_init": (1, 2, 3)}) == (
-        "predict_net.pb: no shape is given for seq_lengths, cell_init\n"
+    assert refusal(shapes={"hidden_init": (1, 2, 3)}) == (
+        "predict_net.pb: no shape is given for data\n"
         "  because Caffe2's nets state none; the inputs are data, seq_lengths, hidden_init, cell_init\n"
-        '  fix: give the shapes: shapes={"seq_lengths": (SIZE, SIZE), "cell_init": (SIZE, SIZE)}'
+        '  fix: give its shape: shapes={"data": (T, N, 4)}'
     )
 
 

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.held_data import data_of, held_data
 from prototrt.caffe_proto.caffe2.loading import with_inputs
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.caffe2.shape_examples import Example, example_shapes
 from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Value
+from prototrt.surgery.options import RewriteOptions
 
 _RECURRENT = ("InferenceLSTM", "Recurrent", "RecurrentNetwork")
 """Operators whose inputs are of shape (T, N, ...)."""
+_SHAPES = ("shapes", "min_shapes", "opt_shapes", "max_shapes")
+"""The options that state shapes of inputs."""
+
+
+def _needs_streams(shape: Example) -> bool:
+    """Whether N is the only size of a shape that weights do not tell."""
+    return [size for size in shape if isinstance(size, str)] == ["N"]
+
+
+def _with_streams(shape: Example, streams: int | str) -> Example:
+    return tuple(streams if size == "N" else size for size in shape)
+
+
+def _streams(shapes: Mapping[str, Sequence[int | str]], examples: Mapping[str, Example]) -> list[int | str]:
+    """N, as the first of these shapes that has it tells; nothing if none has it."""
+    return [
+        shape[examples[name].index("N")]
+        for name, shape in shapes.items()
+        if "N" in examples.get(name, ()) and len(shape) == len(examples[name])
+    ][:1]
 
 
 class Caffe2(Framework):
@@ -51,20 +75,41 @@ class Caffe2(Framework):
             if layer.arguments.has("shape")
         }
 
+    def with_known_shapes(
+        self, model: Model, layers: Sequence[Layer], options: RewriteOptions
+    ) -> RewriteOptions:
+        """The shapes of states and of lengths follow from weights and N, which the shape of another input tells."""
+        inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
+        examples = example_shapes(inputs, layers, model.stored)
+        given = [getattr(options, field) or {} for field in _SHAPES]
+        stated = {name for shapes in given for name in shapes} | {*self.shapes_in_file(layers)}
+        known = {
+            name: shape for name, shape in examples.items() if name not in stated and _needs_streams(shape)
+        }
+        changed: dict[str, Any] = {
+            field: {**shapes, **{name: _with_streams(shape, streams) for name, shape in known.items()}}
+            for field, shapes in zip(_SHAPES, given, strict=True)
+            for streams in _streams(shapes, examples)
+        }
+        return replace(options, **changed) if known and changed else options
+
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], shaped: Collection[str]
     ) -> list[ConversionError]:
         """Caffe2's files state no shapes, except of what an init net fills."""
         inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
-        missing = [name for name in inputs if name not in {*shaped, *self.shapes_in_file(layers)}]
+        shapes = example_shapes(inputs, layers, model.stored)
+        shapeless = [name for name in inputs if name not in {*shaped, *self.shapes_in_file(layers)}]
+        tells_streams = any("N" in shapes[name] and not _needs_streams(shapes[name]) for name in shapeless)
+        missing = [name for name in shapeless if not (tells_streams and _needs_streams(shapes[name]))]
         if not missing:
             return []
         because = Worded("Caffe2's nets state none; the inputs are {}", listed(inputs))
         if model.weights.file is None:
             because = Worded("{}; without an init net, weights are inputs as well", because)
         problem = Worded("no shape is given for {}", listed(missing))
-        shapes = dict.fromkeys(missing, ("SIZE", "SIZE"))
-        return [MissingShapesError(problem, where=model.file, because=because, shapes=shapes)]
+        hints = {name: shapes[name] for name in missing}
+        return [MissingShapesError(problem, where=model.file, because=because, shapes=hints)]
 
     def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
         is_recurrent = any(layer.type in _RECURRENT for layer in layers)

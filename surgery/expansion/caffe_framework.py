@@ -35,6 +35,7 @@ from prototrt.surgery.building.shared_memory import warn_of_overwriting
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import LeftOut, Value
 from prototrt.surgery.layers.data import dummy_shapes
+from prototrt.surgery.layers.recurrent.recurrent_types import types_by_blobs
 
 
 class Caffe(Framework):
@@ -66,6 +67,15 @@ class Caffe(Framework):
         fields = [field.name for field, _ in layer.message.ListFields()]
         types = {**dict.fromkeys(self.rules.rules), **LAYER_TYPES}
         return [name for name in types if all(is_read_by(name, field) for field in fields)]
+
+    def types_by_weights(self, layer: Layer) -> Mapping[str, Mapping[str, str]]:
+        """Recurrent types, which forks give other names."""
+        types: dict[str, Mapping[str, str]] = {}
+        for kind, hidden in types_by_blobs(layer).items():
+            field = parameter_fields(kind)[0]
+            is_stated = getattr(layer.message, field).num_output
+            types[kind] = {"type": kind} | ({} if is_stated else {f"{field}.num_output": str(hidden)})
+        return types
 
     def cause_of(self, layer: Layer) -> str | None:
         namesake = python_rule_of(layer) if layer.type == "Python" else None

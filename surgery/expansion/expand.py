@@ -121,13 +121,14 @@ def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansi
 
 def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
-    shaped = {*shapes_of_options(options), *profile_of(options).names()}
+    shaped = _shaped(options)
     framework = _framework(model, options)
     model = with_recurrences_of_user(model, options)
     outputs = outputs_and_states(model, options.outputs)
     model, part = fed_net(model, replace(options, outputs=outputs), framework, shaped)
     blocked = blocked_layers(model, part.layers, framework)
-    shapeless = framework.missing_shapes(model, part.layers, shaped)
+    options = framework.with_known_shapes(model, part.layers, options)
+    shapeless = framework.missing_shapes(model, part.layers, _shaped(options))
     if unknown := [*shapes_of_nothing(model, shaped), *shapeless]:
         return _failure(model, part, independent(part.layers, blocked, model.stored), blocked, unknown)
     build = LayerBuilder(model, options, framework.sizes_of_inputs(part.layers, options))
@@ -138,6 +139,11 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     if errors or blocked or model.problems:
         return _failure(model, part, expanded, blocked, errors)
     return Expansion(_graph(model, part, expander), expander.blobs.values, build.parameters)
+
+
+def _shaped(options: RewriteOptions) -> set[str]:
+    """The inputs whose shapes are given."""
+    return {*shapes_of_options(options), *profile_of(options).names()}
 
 
 def _framework(model: Model, options: RewriteOptions) -> Framework:
@@ -157,8 +163,9 @@ def _framework(model: Model, options: RewriteOptions) -> Framework:
 def shapes_before(model: Model, layer: Layer, options: RewriteOptions) -> dict[str, Shape]:
     """The shapes of the blobs before a layer, except those that cannot be computed."""
     framework = _framework(model, options)
-    model = framework.with_inputs(model, {*shapes_of_options(options), *profile_of(options).names()})
+    model = framework.with_inputs(model, _shaped(options))
     layers = model.layers[: model.layers.index(layer)] if layer in model.layers else model.layers
+    options = framework.with_known_shapes(model, model.layers, options)
     blocked = blocked_layers(model, layers, framework)
     build = LayerBuilder(model, options, framework.sizes_of_inputs(layers, options))
     expander = Expander(build, framework, BlobValues(build, model.stored), ())

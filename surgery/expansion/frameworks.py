@@ -66,6 +66,10 @@ class Framework(ABC):
         """The types that the layer may be meant to have."""
         return self.rules.rules
 
+    def types_by_weights(self, layer: Layer) -> Mapping[str, Mapping[str, str]]:
+        """The types that the stored blobs of a layer suggest, and the fields to set for each."""
+        return {}
+
     def cause_of(self, layer: Layer) -> str | None:
         """Why a type has no rule, where that is known."""
         return None
@@ -97,6 +101,12 @@ class Framework(ABC):
     def data_bottoms(self, layer: Layer) -> Sequence[str]:
         """The bottoms of a layer without those that hold states."""
         return layer.bottoms
+
+    def with_known_shapes(
+        self, model: Model, layers: Sequence[Layer], options: RewriteOptions
+    ) -> RewriteOptions:
+        """The options, with the shapes of inputs that weights and the shapes of other inputs tell."""
+        return options
 
     @abstractmethod
     def missing_shapes(

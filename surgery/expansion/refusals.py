@@ -106,10 +106,20 @@ def _without_rule(
     problem = f"there is no rule for this {framework.kind_of(first)}{more}"
     because = framework.cause_of(first)
     error: ConversionError
+    fix: str | None
     may_be_misspelt = because is None and is_advised and not first.problems and len(first.type) > _SHORTEST
     types = framework.types_like(first) if may_be_misspelt else [first.type]
     close = [] if first.type in types else close_names(first.type, types)
-    if close:
+    fitting = {} if first.problems or not is_advised else framework.types_by_weights(first)
+    if fitting:
+        ways = [
+            Worded("if it computes what {} does, whose blobs it has: {}", kind, Option("overrides", settings))
+            for kind in fitting
+            for settings in [_settings(kind, (first, *others), framework)]
+        ]
+        fix = Worded.joined("; or ", [*ways, *filter(None, [framework.advice(first)])])
+        error = UnsupportedLayerError(problem, origin=first.origin, because=because, fix=fix)
+    elif close:
         fix = f"write {' or '.join(close)}, if that is meant"
         if len(close) == 1 and framework.takes_overrides:
             types = {f"{layer.name}.type": close[0] for layer in (first, *others)}
@@ -121,6 +131,15 @@ def _without_rule(
         )
     error.lacking = framework.name_of(first)
     return error
+
+
+def _settings(kind: str, layers: Sequence[Layer], framework: Framework) -> dict[str, str]:
+    """The fields by which those of the layers that may be of this type become layers of it."""
+    return {
+        f"{layer.name}.{field}": value
+        for layer in layers
+        for field, value in framework.types_by_weights(layer).get(kind, {}).items()
+    }
 
 
 def _with_shape_options(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import dropwhile
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.schema import is_read_by, message_class
+from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
+from prototrt.surgery.ir import Dim
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.options import (
     OF_ANY_STACK,
@@ -209,3 +213,53 @@ def _stack(layer: Layer, statics: int) -> list[NamedBlob]:
                 replace(blob, name=blob.name + suffix) for blob in RECURRENT_TYPES[layer.type].blobs(stored)
             ]
     return named
+
+
+_OF_ONE_CELL = {"LSTM": 2, "RNN": 2, "GRU": 1, "VanillaRNN": 1, "Lstm": 1}
+"""Of the types with the same blobs the plainest one, and how many bottoms it needs."""
+
+
+def types_by_blobs(layer: Layer) -> dict[str, int]:
+    """The types of which a layer of an unknown type may be, as its stored blobs say; each with num_output."""
+    shapes = [_without_old_axes(blob) for blob in layer.blobs or ()]
+    hidden = next((shape[-1] for shape in reversed(shapes) if len(shape) > 1), 0)
+    return {
+        kind: hidden
+        for kind, bottoms in _OF_ONE_CELL.items()
+        if hidden and len(layer.bottoms) >= bottoms and _fit(_meant(layer, kind, hidden), shapes, hidden)
+    }
+
+
+def _without_old_axes(blob: StoredBlob) -> tuple[int, ...]:
+    """The shape without the axes of size 1 with which old files fill up to four."""
+    return tuple(dropwhile((1).__eq__, blob.shape)) if blob.legacy else blob.shape
+
+
+def _meant(layer: Layer, kind: str, hidden: int) -> Layer | None:
+    """The layer as one of this type; None if it states parameters that the type does not read, or other sizes."""
+    message = message_class("LayerParameter")()
+    message.CopyFrom(layer.message)
+    meant = replace(layer, type=kind, message=message)
+    if not all(is_read_by(kind, field.name) for field, _ in message.ListFields()):
+        return None
+    if not meant.param.num_output:
+        meant.param.num_output = hidden
+    return meant if meant.param.num_output == hidden else None
+
+
+def _fit(meant: Layer | None, shapes: Sequence[tuple[int, ...]], hidden: int) -> bool:
+    """Whether these are the shapes of the blobs, with any D and any static inputs."""
+    if meant is None or (meant.type in RECURRENT_TYPES and {*hidden_sizes(meant.param)} != {hidden}):
+        return False
+    any_size = 0
+    letters: dict[str, Dim] = {"1": 1, "H": hidden, **dict.fromkeys(("D", *STATICS), any_size)}
+    if meant.type in RECURRENT_TYPES:
+        letters |= {"P": meant.param.num_proj or hidden, "N": meant.param.num_nonrecurrent_proj}
+    named = named_blobs(meant)
+    return bool(named) and all(
+        len(shape) == blob.axes
+        and all(
+            expected in (size, any_size) for size, expected in zip(shape, blob.shape(letters), strict=True)
+        )
+        for blob, shape in zip(named, shapes, strict=True)
+    )
