@@ -6,7 +6,7 @@ those after ``->``. Otherwise ``x=1x4: `` may stand for the inputs of a prototxt
 refused and the text that the message asks for; if it names several ways out, they follow each other. A mapping has
 the ``net`` and
 
-- ``with``: options of load and rewrite; ``files``: texts by names;
+- ``with``: keywords of load and rewrite, in which marks may stand, too; ``files``: texts by names;
 - ``then``: what a net says that needs another repair after this one.
 
 ``remaining`` counts, by module, the places of the source that no case reaches.
@@ -52,20 +52,23 @@ class Case:
     module: str
     fix: str
     net: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     then: str | None = None
 
     @property
-    def texts(self) -> list[str]:
-        """The prototxt as it is refused, and as each way out has it."""
-        counts = {len(mark.split("|")) for mark in _MARK.findall(self.net)}
+    def attempts(self) -> list[tuple[str, dict[str, Any]]]:
+        """The prototxt and the options as they are refused, and as each way out has them."""
+        counts = {len(mark.split("|")) for mark in _MARK.findall(self.net + self.options)}
         assert len(counts) == 1, f"{self.net}: as many ways in each mark"
-        return [_prototxt(_chosen(self.net, way)) for way in range(counts.pop())]
+        return [
+            (_prototxt(_chosen(self.net, way)), eval(f"dict({_chosen(self.options, way)})"))
+            for way in range(counts.pop())
+        ]
 
 
-def _chosen(net: str, way: int) -> str:
-    return _MARK.sub(lambda mark: mark[1].split("|")[way], net)
+def _chosen(text: str, way: int) -> str:
+    return _MARK.sub(lambda mark: mark[1].split("|")[way], text)
 
 
 def _prototxt(net: str) -> str:
@@ -98,7 +101,7 @@ def _each(nets: Any) -> list[Any]:
 def _case(module: str, fix: str, facts: Any) -> Case:
     if isinstance(facts, str):
         return Case(module, fix, facts)
-    return Case(module, fix, facts["net"], facts.get("with", {}), facts.get("files", {}), facts.get("then"))
+    return Case(module, fix, facts["net"], facts.get("with", ""), facts.get("files", {}), facts.get("then"))
 
 
 CASES = dict(_cases())
@@ -129,15 +132,15 @@ def follow_all(module: str) -> frozenset[RepairPlace]:
 
 def follow(case: Case) -> set[RepairPlace]:
     """Convert the net as it is refused, then each repaired one; the places that made the message."""
-    bad, *repaired = case.texts
+    (bad, options), *repaired = case.attempts
     lines: list[tuple[str | None, Line]] = []
     with recorded(lines):
-        errors = errors_of(bad, case)
+        errors = errors_of(bad, options, case.files)
     check(any(is_advice(case.fix, error.fix) for error in errors), "\n".join([bad, *map(str, errors)]))
-    for text in repaired:
-        left = [str(error) for error in errors_of(text, case)]
+    for text, options in repaired:
+        left = [str(error) for error in errors_of(text, options, case.files)]
         is_well = any(case.then in each for each in left) if case.then else not left
-        check(is_well, "\n".join([case.fix, text, *left]))
+        check(is_well, "\n".join([case.fix, text, str(options), *left]))
     made = {
         (own, line)
         for fix, (file, line) in lines
@@ -160,13 +163,12 @@ def of_ours(file: str) -> str | None:
     return str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else None
 
 
-def errors_of(text: str, case: Case) -> Sequence[ConversionError]:
+def errors_of(text: str, options: Mapping[str, Any], files: Mapping[str, str]) -> Sequence[ConversionError]:
     """What is wrong with a net: nothing if it converts."""
-    Path("net.prototxt").write_text(text)
-    for name, content in case.files.items():
+    for name, content in {**files, "net.prototxt": text}.items():
         Path(name).write_text(content)
-    loading = {name: value for name, value in case.options.items() if name in _LOADING}
-    others = {name: value for name, value in case.options.items() if name not in _LOADING}
+    loading = {name: value for name, value in options.items() if name in _LOADING}
+    others = {name: value for name, value in options.items() if name not in _LOADING}
     try:
         prototrt.rewrite(prototrt.load("net.prototxt", **{"random_weights": 1, **loading}), **others)
     except Problems as problems:

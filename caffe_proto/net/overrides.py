@@ -109,7 +109,7 @@ def _values(field: FieldDescriptor, value: FieldValue, where: str) -> list[Scala
         raise NetError(
             f'"{field.name}" has one value, found {len(texts)}',
             where=where,
-            fix=f'set it as in "{field.name}={texts[0] if texts else 1}"',
+            fix=_as_in(field, texts[0] if texts else _example(field)),
         )
     return [_value(field, text.strip(), where) for text in texts]
 
@@ -125,7 +125,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
         raise NetError(
             f"{field.name} is {error.actual if text else 'nothing'}, expected {error.expected}",
             where=where,
-            fix=error.fix,
+            fix=error.fix or _as_in(field, _example(field)),
         ) from error
 
 
@@ -134,6 +134,16 @@ def _is_one_value(text: str) -> bool:
         return [field.value for field in Fields(f"_: {text}", "").fields(())] == [text]
     except (BrokenTextError, UnreadableFileError):
         return False
+
+
+def _as_in(field: FieldDescriptor, value: str) -> str:
+    return f'set it as in "{field.name}={value}"'
+
+
+def _example(field: FieldDescriptor) -> str:
+    if field.enum_type is not None:
+        return str(field.enum_type.values[0].name)
+    return "true" if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL else "1"
 
 
 def _set(message: Message, fields: Sequence[FieldDescriptor], values: Sequence[Scalar]) -> None:

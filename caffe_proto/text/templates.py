@@ -48,11 +48,11 @@ def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
         return text
     filling = _Filling(definitions, file, bool(_SINGLE.search(text) and "{{" in text))
     result = _PIECE.sub(filling.piece, text)
-    if filling.missing:
-        _refuse_missing(filling.missing, text, file)
     for name in definitions:
         if name not in filling.used:
-            _refuse_unused(name, text, file)
+            _refuse_unused(name, text, file)  # first: it may be a misspelt one of those that are missing
+    if filling.missing:
+        _refuse_missing(filling.missing, text, file)
     return result
 
 

@@ -115,9 +115,12 @@ def total(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others: Value)
     for index, other in enumerate((y, *others), 1):
         if _without_last_ones(other.shape) != _without_last_ones(x.shape):
             because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
-            raise misfit(layer, index, other, x.shape, "cut the larger one with Crop", because)
+            raise misfit(layer, index, other, x.shape, _CUT_LARGER, because)
         y_sum += other.reshape(*x.shape)
     return [y_sum]
+
+
+_CUT_LARGER = "cut the larger one with Crop, or change what makes it"
 
 
 def _without_last_ones(shape: Shape) -> Shape:
@@ -135,8 +138,7 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
     expect_axes(layer, 1, x, "(N, C, H, W)")
     if y.shape != x.shape:
         because = f'that is the shape of the second bottom, "{layer.bottom_blob(1)}"'
-        fix = "cut the larger one with Crop, or change what makes it"
-        raise misfit(layer, 2, y, x.shape, fix, because)
+        raise misfit(layer, 2, y, x.shape, _CUT_LARGER, because)
     if factor.shape not in (x.shape[:2], (*x.shape[:2], 1, 1)):
         because = f'it is a factor for each channel of the second bottom, "{layer.bottom_blob(1)}", {x.shape}'
         fix = "give it one number per channel, for example with a global Pooling"
@@ -159,7 +161,7 @@ def broadcast_operation(build: LayerBuilder, layer: Layer, x: Value, y: Value | 
     if any(a != b and 1 not in (a, b) for a, b in zip(one.shape, two.shape, strict=True)):
         raise ShapeError(
             f"shapes are {x.shape} and {other.shape}, expected sizes that are equal or 1, from the last axis on",
-            fix="change the shape of one of them with a Reshape",
+            fix="change the layers that make them, or add axes of size 1 to one of them with a Reshape",
         )
     return [build.add(ADD if layer.type == "Add" else MULTIPLY, one, two)]
 

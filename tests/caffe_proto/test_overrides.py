@@ -112,12 +112,13 @@ def test_the_type_that_an_override_gives_counts(net: Path) -> None:
         (
             "lstm1.recurrent_param.num_output",
             "many",
-            "num_output is many, expected a whole number from 0 to 4294967295",
+            "num_output is many, expected a whole number from 0 to 4294967295\n"
+            '  fix: set it as in "num_output=1"',
         ),
         (
             "lstm1.recurrent_param.num_output",
             "7 8",
-            "num_output is 7 8, expected one value",
+            'num_output is 7 8, expected one value\n  fix: set it as in "num_output=1"',
         ),
         (
             "lstm1.recurrent_param.num_output",
@@ -145,7 +146,7 @@ def test_the_type_that_an_override_gives_counts(net: Path) -> None:
         (
             "lstm1.recurrent_param.bidirectional",
             "BOTH",
-            "bidirectional is BOTH, expected CONCAT, NONE or SUM",
+            'bidirectional is BOTH, expected CONCAT, NONE or SUM\n  fix: set it as in "bidirectional=NONE"',
         ),
     ],
 )

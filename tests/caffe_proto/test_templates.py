@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
     ),
     "a name that the file lacks": (
         "b: ${BATCH}",
-        {"BATCH": "1", "BACH": "2"},
+        {"BACH": "2"},
         'net.prototxt: a value is given for "BACH", which is not in the file\n'
         "  fix: the placeholders are BATCH",
     ),

@@ -13,7 +13,17 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.shape_advice import dims, resizing
-from prototrt.surgery.ir import Dim, DType, OpenSize, Shape, Size, computable, element_count, range_of
+from prototrt.surgery.ir import (
+    Dim,
+    DType,
+    OpenSize,
+    Shape,
+    Size,
+    computable,
+    element_count,
+    measure,
+    range_of,
+)
 from prototrt.surgery.ops import Concat
 from prototrt.surgery.recurrent.cells import clipped
 from prototrt.surgery.recurrent.running import StackInputs
@@ -95,7 +105,9 @@ class RecurrentBottoms:
             return advice
         actual = value.shape
         if not any(isinstance(dim, str) for dim in (*actual, *expected)):
-            return f"give it the shape {dims(expected)}, as by a Reshape"
+            has_as_many = measure(actual) == measure(expected)
+            how = "as by a Reshape" if has_as_many else "by a change of the layers that make it"
+            return f"give it the shape {dims(expected)}, {how}"
         fix = Worded(
             "give both bottoms the same sizes, in {} or in a Reshape before this layer", Option("shapes")
         )

@@ -72,7 +72,7 @@ REFUSALS = [
         [(2, 3), (3, 2)],
         'net.prototxt:3: layer "op" (Sum), bottom "b1": shape is (3, 2), expected (2, 3)\n'
         '  because that is the shape of the first bottom, "b0"\n'
-        "  fix: cut the larger one with Crop",
+        "  fix: cut the larger one with Crop, or change what makes it",
     ),
     Message(
         "Eltwise",

@@ -238,7 +238,7 @@ REFUSALS = [
         "Add",
         "",
         ": shapes are (2, 6, 4, 4) and (3,), expected sizes that are equal or 1, from the last axis on\n"
-        "  fix: change the shape of one of them with a Reshape",
+        "  fix: change the layers that make them, or add axes of size 1 to one of them with a Reshape",
         [*IMAGE, (3,)],
     ),
     message(
