@@ -26,12 +26,8 @@ class RepairPlace:
 
     @property
     def module(self) -> str:
-        return module_of(self.file)
-
-
-def module_of(file: str) -> str:
-    """As in ``layers/pooling``."""
-    return "/".join(Path(file).with_suffix("").parts[-2:])
+        """As in ``layers/pooling``."""
+        return "/".join(Path(self.file).with_suffix("").parts[-2:])
 
 
 @cache
