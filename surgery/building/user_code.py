@@ -10,7 +10,7 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import ConversionError, NetError
 
 FAILURES = (Exception, SystemExit)
-"""What a user's code may end with. One that is written as a script calls ``sys.exit``, which would end us in silence."""
+"""What a user's code may end with: one written as a script calls ``sys.exit``, which would end us in silence."""
 
 
 @contextmanager
