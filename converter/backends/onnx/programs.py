@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,25 @@ class ProgramEvaluator:
 
 class _OpenCv:
     def __init__(self, file: str, settings: Mapping[str, str]) -> None:
-        self._net: Any = imported("cv2").dnn.readNet(file)
+        with _without_log():
+            self._net: Any = imported("cv2").dnn.readNet(file)
 
     def run(self, feeds: Mapping[str, Array], names: list[str]) -> list[Array]:
-        for name, array in feeds.items():
-            self._net.setInput(array, name)
-        return [array.copy() for array in self._net.forward(names)]
+        with _without_log():
+            for name, array in feeds.items():
+                self._net.setInput(array, name)
+            return [array.copy() for array in self._net.forward(names)]
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """OpenCV's log writes the names of a net to the terminal as they are; its exceptions hold the same words."""
+    logging = imported("cv2").utils.logging
+    before = logging.setLogLevel(logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        logging.setLogLevel(before)
 
 
 class _OpenVino:

@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import prototrt
-from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import (
+    BuildError,
+    ConversionError,
+    NetError,
+    ShapeError,
+    UnreadableFileError,
+)
+from prototrt.converter.backends.onnx import programs
+from prototrt.converter.backends.onnx.file import write_model
+from prototrt.converter.files.writing.publication import Publication
 from prototrt.tests.command_line import run
 from prototrt.tests.digit_strips import digits, probabilities, steps
 from prototrt.tests.memory import little_memory
+from prototrt.tests.small_nets import inputs_of, loaded
+
+TANH = 'layer { name: "t" type: "TanH" bottom: "x" top: "y" }'
 
 
 @pytest.fixture
@@ -136,6 +149,28 @@ def test_names_of_a_model_reach_the_terminal_only_in_our_message(
     session = prototrt.Session(path)
     with pytest.raises(ConversionError, match=r"^onnxruntime fails\n"):
         session.run({"x": np.ones((3, 2), np.float32)})
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("program", ["opencv", "openvino"])
+def test_programs_write_no_names_to_the_terminal(
+    program: Literal["opencv", "openvino"],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if reason := programs.why_not_here(program):
+        pytest.skip(reason)
+
+    def write_damaged(files: Publication, path: Path, model: Any, weights: Any) -> None:
+        model.graph.node[0].op_type = model.graph.node[0].name = "\x1b]0;owned\x07"
+        write_model(files, path, model, weights)
+
+    monkeypatch.setattr(programs, "write_model", write_damaged)
+    graph = prototrt.rewrite(loaded(tmp_path, inputs_of({"x": (1, 3)}) + TANH))
+    with pytest.raises(BuildError, match=f"^{program} refuses the model\n") as caught:
+        prototrt.Session(graph, on=program)
+    assert r"\x1b]0;owned\x07" in str(caught.value)
     assert capfd.readouterr() == ("", "")
 
 
