@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
@@ -18,7 +17,7 @@ from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.recognition import OpenFile
-from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob, sha256_of
+from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob
 
 _INTEGER_FILLS = {
     "GivenTensorIntFill": np.int32,
@@ -41,15 +40,8 @@ class InitNet(FromFile):
     ``operators`` compute further weights from these; init nets exported from ONNX have such operators.
     """
 
-    file: str | None
     blobs: dict[str, StoredBlob] = field(repr=False)
-    warnings: tuple[str, ...] = ()
-    holds_shared_once: bool = False
     operators: tuple[Fill, ...] = ()
-
-    @cached_property
-    def sha256(self) -> str | None:
-        return None if self.file is None else sha256_of(self.file)
 
     def names(self) -> Iterable[str]:
         return self.blobs.keys()

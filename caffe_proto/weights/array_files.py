@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,39 +15,26 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError, WeightsError
 from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
-from prototrt.caffe_proto.weights import Array, FromFile, StoredBlob, checked_count, sha256_of
+from prototrt.caffe_proto.weights import Array, StoredBlob, StoredWeights, checked_count
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, announced
 
 Index = dict[str, dict[int, StoredBlob]]
 
 
-@dataclass(frozen=True, eq=False)
-class ArrayFileWeights(FromFile):
-    """Blobs by layer and index. Each array is read when it is asked for."""
-
-    file: str
-    layers: Index = field(repr=False)
-    warnings: tuple[str, ...] = ()
-    holds_shared_once: bool = True
-
-    def __post_init__(self) -> None:
-        """Packed numbers may take a thousand times more than their file."""
-        needed = 4 * sum(prod(blob.shape) for blobs in self.layers.values() for blob in blobs.values())
-        refuse_beyond_memory("holding its weights", needed, self.file, os.path.getsize(self.file))
-
-    @cached_property
-    def sha256(self) -> str:
-        return sha256_of(self.file)
-
-    def names(self) -> Iterable[str]:
-        return self.layers.keys()
-
-    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
-        blobs = self.layers.get(layer)
-        return None if blobs is None else tuple(blobs.get(index) for index in range(max(blobs) + 1))
+def weights_of_arrays(file: str, layers: Index) -> StoredWeights:
+    """Blobs by layer and index. Raises for more than the memory holds: packed numbers may take a thousand times more
+    than their file."""
+    needed = 4 * sum(prod(blob.shape) for blobs in layers.values() for blob in blobs.values())
+    refuse_beyond_memory("holding its weights", needed, file, os.path.getsize(file))
+    found = {layer: partial(_in_order, blobs) for layer, blobs in layers.items()}
+    return StoredWeights(file, found, holds_shared_once=True)
 
 
-def open_npz(file: str) -> ArrayFileWeights:
+def _in_order(blobs: dict[int, StoredBlob]) -> Sequence[StoredBlob | None]:
+    return tuple(map(blobs.get, range(max(blobs) + 1)))
+
+
+def open_npz(file: str) -> StoredWeights:
     layers: Index = {}
     with errors_for_user(file, "an npz file"), damage_of(file, "npz"), zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
@@ -60,7 +46,7 @@ def open_npz(file: str) -> ArrayFileWeights:
     if not layers:
         fix = 'save blobs in it, as in np.savez(file, **{"conv1/0": weights})'
         raise UnreadableFileError("the file holds no arrays, expected weights", where=file, fix=fix)
-    return ArrayFileWeights(file, layers)
+    return weights_of_arrays(file, layers)
 
 
 def layer_and_index(key: str, file: str) -> tuple[str, int]:

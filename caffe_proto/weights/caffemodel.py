@@ -6,15 +6,15 @@ numbers for different messages, and a caffemodel usually holds the training net.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
 from prototrt.caffe_proto.recognition import CAFFEMODEL, PROTOTXT_FIRST, OpenFile, looks_like_text
 from prototrt.caffe_proto.text.scalars import text_from_bytes
-from prototrt.caffe_proto.weights import FromFile, StoredBlob, sha256_of
+from prototrt.caffe_proto.weights import StoredBlob, StoredWeights
 from prototrt.caffe_proto.weights.damage import damage_errors
 from prototrt.caffe_proto.weights.stored_blob import stored_blob
 
@@ -42,37 +42,7 @@ class _StoredLayer:
     blobs: list[Field] = field(default_factory=list)
 
 
-@dataclass(frozen=True, eq=False)
-class CaffemodelWeights(FromFile):
-    """The layers of a caffemodel. The file stays mapped while any of its arrays is in use."""
-
-    file: str
-    buffer: Buffer = field(repr=False)
-    layers: dict[str, list[Field]] = field(repr=False)
-    warnings: tuple[str, ...] = ()
-    holds_shared_once: bool = False
-
-    @cached_property
-    def sha256(self) -> str:
-        return sha256_of(self.file)
-
-    def names(self) -> Iterable[str]:
-        return self.layers.keys()
-
-    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
-        messages = self.layers.get(layer)
-        if messages is None:
-            return None
-        with damage_errors(self.file, len(self.buffer), "caffemodel"):
-            return tuple(
-                stored_blob(
-                    self.buffer, blob.start, blob.end, f'{self.file}: layer "{layer}"', f"blob {index}"
-                )
-                for index, blob in enumerate(messages)
-            )
-
-
-def open_caffemodel(source: OpenFile) -> CaffemodelWeights:
+def open_caffemodel(source: OpenFile) -> StoredWeights:
     """Find the blobs of the file. No number is read before an array is asked for."""
     file, buffer = source.name, source.content
     fix = "give the file that training has saved, such as a .caffemodel"
@@ -87,7 +57,18 @@ def open_caffemodel(source: OpenFile) -> CaffemodelWeights:
             fix="give the file with the weights (a mean file or a solver state has none)",
         )
     by_name, repeated = _by_name(layers, file)
-    return CaffemodelWeights(file, buffer, by_name, repeated)
+    found = {name: partial(_blobs, buffer, blobs, file, name) for name, blobs in by_name.items()}
+    return StoredWeights(file, found, warnings=repeated)
+
+
+def _blobs(buffer: Buffer, blobs: Sequence[Field], file: str, layer: str) -> Sequence[StoredBlob]:
+    """The blobs of a layer. The file stays mapped while any of their arrays is in use."""
+    with damage_errors(file, len(buffer), "caffemodel"):
+        where = f'{file}: layer "{layer}"'
+        return tuple(
+            stored_blob(buffer, blob.start, blob.end, where, f"blob {index}")
+            for index, blob in enumerate(blobs)
+        )
 
 
 def _refuse_text(head: bytes, file: str) -> None:

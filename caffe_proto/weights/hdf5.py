@@ -18,13 +18,13 @@ from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.weights.array_files import (
-    ArrayFileWeights,
     Index,
     check_dtype,
     damage_of,
     layer_and_index,
+    weights_of_arrays,
 )
-from prototrt.caffe_proto.weights.interface import Array, StoredBlob, checked_count
+from prototrt.caffe_proto.weights.interface import Array, StoredBlob, StoredWeights, checked_count
 
 _OF_KERAS = "keras_version"  # an attribute of the whole file
 _MOST_PACKED = 1100  # bytes from one: no filter of HDF5 packs better
@@ -39,7 +39,11 @@ _OWN_FILTERS = (
 )  # the rest are plugins
 
 
-def open_hdf5(file: str) -> ArrayFileWeights:
+def open_hdf5(file: str) -> StoredWeights:
+    return weights_of_arrays(file, blobs_in_hdf5(file))
+
+
+def blobs_in_hdf5(file: str) -> Index:
     """Caffe's ``.caffemodel.h5``. Raises ``UnreadableFileError`` if its numbers are not all in the file itself."""
     h5py = _h5py(file)
     layers: Index = {}
@@ -60,7 +64,7 @@ def open_hdf5(file: str) -> ArrayFileWeights:
             name = dataset.name.removeprefix("/data/")
             layer, index = layer_and_index(name, file)
             layers.setdefault(layer, {})[index] = _stored(h5py, file, dataset, name, layer, index)
-    return ArrayFileWeights(file, layers)
+    return layers
 
 
 def _datasets(h5py: Any, file: str, data: Any) -> Iterator[Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -69,35 +70,41 @@ class Weights(Protocol):
         """The layers that have blobs here."""
 
 
+@dataclass(frozen=True, eq=False)
 class FromFile:
     """The base class of weights in a file. When pickled, they keep only the name and the digest of the file.
 
     The layers of a model hold their own blobs.
     """
 
-    def __reduce__(self: Weights) -> tuple[Any, ...]:
+    file: str | None
+    warnings: tuple[str, ...] = field(default=(), kw_only=True)
+    holds_shared_once: bool = field(default=False, kw_only=True)
+
+    @cached_property
+    def sha256(self) -> str | None:
+        return None if self.file is None else sha256_of(self.file)
+
+    def __reduce__(self) -> tuple[Any, ...]:
         return ReadElsewhere, (self.file, self.sha256, self.warnings, self.holds_shared_once)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredWeights(FromFile):
+    """The layers of a file, whatever its form. The blobs of one are found when they are asked for."""
+
+    layers: Mapping[str, Callable[[], Sequence[StoredBlob | None]]] = field(repr=False)
+
+    def names(self) -> Iterable[str]:
+        return self.layers.keys()
+
+    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
+        return self.layers[layer]() if layer in self.layers else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadElsewhere:
     """The weights of a model that was unpickled: its layers hold all blobs that were in the file."""
-
-    file: str | None
-    sha256: str | None
-    warnings: tuple[str, ...]
-    holds_shared_once: bool
-
-    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
-        return None
-
-    def names(self) -> Iterable[str]:
-        return ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NoWeights:
-    """A net whose weights were not given."""
 
     file: str | None = None
     sha256: str | None = None
@@ -109,6 +116,12 @@ class NoWeights:
 
     def names(self) -> Iterable[str]:
         return ()
+
+
+class NoWeights(ReadElsewhere):
+    """A net whose weights were not given."""
+
+    __slots__ = ()
 
 
 Purpose: TypeAlias = Literal["weight", "bias", "mean", "variance", "scale", "slope"]

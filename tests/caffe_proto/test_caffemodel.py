@@ -97,7 +97,7 @@ FORMS: dict[str, tuple[bytes, tuple[int, ...]]] = {
 }
 
 
-def _opened(path: str | Path) -> caffemodel.CaffemodelWeights:
+def _opened(path: str | Path) -> Any:
     return caffemodel.open_caffemodel(open_input(path, "a caffemodel"))
 
 

@@ -29,7 +29,7 @@ def with_drawn_blobs(model: Model, weights: RandomWeights, options: RewriteOptio
     with silent():
         expand(replace(model, weights=recorded), options=replace(options, sequence="loop"))
     layers = tuple(replace(layer, blobs=_blobs(layer, recorded.drawn)) for layer in model.layers)
-    return replace(model, layers=layers, weights=ReadElsewhere(None, None, (), False))
+    return replace(model, layers=layers, weights=ReadElsewhere())
 
 
 def _blobs(layer: Layer, drawn: dict[str, dict[int, Array]]) -> list[StoredBlob] | None:

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.files import open_regular
 from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights.array_files import damage_of
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
-from prototrt.caffe_proto.weights.hdf5 import open_hdf5
+from prototrt.caffe_proto.weights.hdf5 import blobs_in_hdf5
 from prototrt.caffe_proto.weights.npz import Announced, announced_arrays, announced_by
 from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.surgery.ir.shapes import sizes
@@ -65,7 +65,7 @@ def npy(file: OpenFile) -> FileFacts:
 def hdf5(file: OpenFile) -> FileFacts:
     """The blobs of weights that Caffe saved, or the datasets of another file."""
     try:
-        layers = open_hdf5(file.name).layers
+        layers = blobs_in_hdf5(file.name)
     except UnreadableFileError as error:
         return _datasets(file, error)
     blobs = [(f"{layer}/{index}", blob) for layer, each in layers.items() for index, blob in each.items()]
