@@ -14,11 +14,14 @@ from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.options import Options
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
+from prototrt.converter.files.machines import TRTEXEC_WORDS, dotted
 
 Release: TypeAlias = tuple[int, int]
 """A release of TensorRT: 8.6 is ``(8, 6)``."""
-_WITH_POOLS, _WITH_UNITS = (8, 4), (10, 0)
+_WITH_POOLS, _WITH_UNITS = TRTEXEC_WORDS["--memPoolSize"][0], (10, 0)
 """The first releases whose trtexec has ``--memPoolSize``, and reads sizes with a unit."""
+STRONGLY_TYPED_SINCE = TRTEXEC_WORDS["--stronglyTyped"][0]
+"""The first release whose trtexec takes the types of numbers from the model; from 11.0 on it always does."""
 POOLS = {
     "workspace": "WORKSPACE",
     "dlaSRAM": "DLA_MANAGED_SRAM",
@@ -104,9 +107,7 @@ _ONE_GPU = Refusal(
         Option("compute_capabilities"),
     ),
 )
-_OLD_JETSONS = ("jetpack4", "jetpack5", "jetpack6")
-_SINCE_8_6 = Refusal("TensorRT has that from 8.6 on", "leave it out")
-_SINCE_10 = Refusal("TensorRT has that from 10.0 on", "leave it out")
+_JETSONS = ("jetson", "jetpack4", "jetpack5", "jetpack6", "jetpack7")
 _NO_JETSON = Refusal("TensorRT does not offer that on Jetson", "leave it out")
 
 _ONE_PROFILE = Refusal(
@@ -118,7 +119,7 @@ BUILDER_OPTIONS = (
     BuilderOption(
         "profiles",
         list,
-        dict.fromkeys(("datacenter", "jetson", *_OLD_JETSONS, "triton"), _ONE_PROFILE),
+        dict.fromkeys(("datacenter", *_JETSONS, "triton"), _ONE_PROFILE),
         is_of_the_engine=True,
     ),
     BuilderOption(
@@ -136,11 +137,7 @@ BUILDER_OPTIONS = (
         },
     ),
     BuilderOption("mem_pool_size", _pools),
-    BuilderOption(
-        "builder_optimization_level",
-        _value("builderOptimizationLevel"),
-        dict.fromkeys(("jetpack4", "jetpack5"), _SINCE_8_6),
-    ),
+    BuilderOption("builder_optimization_level", _value("builderOptimizationLevel")),
     BuilderOption(
         "version_compatible",
         _flag("versionCompatible"),
@@ -148,7 +145,6 @@ BUILDER_OPTIONS = (
             "rtx": Refusal(
                 "TensorRT for RTX comes without the lean runtime that this needs", _WITH_ENTERPRISE
             ),
-            **dict.fromkeys(("jetpack4", "jetpack5"), _SINCE_8_6),
         },
         is_of_the_engine=True,
     ),
@@ -164,20 +160,19 @@ BUILDER_OPTIONS = (
                     Option("hardware_compatibility_level"),
                 ),
             ),
-            **dict.fromkeys(("jetson", *_OLD_JETSONS), _NO_JETSON),
+            **dict.fromkeys(_JETSONS, _NO_JETSON),
         },
         is_of_the_engine=True,
     ),
     BuilderOption(
         "compute_capabilities",
         list,
-        dict.fromkeys(("enterprise", "datacenter", "jetson", *_OLD_JETSONS, "triton"), _ONE_GPU),
+        dict.fromkeys(("enterprise", "datacenter", *_JETSONS, "triton"), _ONE_GPU),
         is_of_the_engine=True,
     ),
     BuilderOption(
         "strip_weights",
         _flag("stripWeights"),
-        dict.fromkeys(_OLD_JETSONS, _SINCE_10),
         needs_gpu=("rtx",),
         is_of_the_engine=True,
     ),
@@ -210,21 +205,49 @@ def trtexec_words(building: Options, release: Release) -> list[str]:
     for option, value in chosen_options(building):
         if option.name == "mem_pool_size" and release < _WITH_UNITS:
             words += _pools_in_mebibytes(value, release)
+        elif option.name == "use_dla_core" and release < STRONGLY_TYPED_SINCE:
+            words += ["--fp16", *option.words(value)]  # a DLA has no float32, and trtexec chooses the types
         else:
             words += option.words(value)
     return words
 
 
-def refuse_for(place: Option, building: Options) -> None:
-    """Raise ``OptionsError`` for what this backend, or this target, does not take."""
-    for option, _ in chosen_options(building):
-        refusal = option.refused.get(str(place.value))
-        if refusal is not None:
+def refuse_for(place: Option, kind: str, building: Options, release: Release | None = None) -> None:
+    """Raise ``OptionsError`` for what a backend, or a target of this kind, does not take.
+
+    ``release`` is that of the trtexec that builds; None where no trtexec does.
+    """
+    for option, value in chosen_options(building):
+        refusal = option.refused.get(kind) or (release and _refused_before(option, value, release))
+        if refusal:
             raise OptionsError(
                 Worded("{} is not for {}", Option(option.name), place),
                 because=refusal.because,
                 fix=refusal.fix,
             )
+
+
+def _refused_before(option: BuilderOption, value: Any, release: Release) -> Refusal | None:
+    """The refusal of an option that trtexec has only in a later release; pools have an older spelling."""
+    if option.name == "mem_pool_size":
+        return None
+    since = max((TRTEXEC_WORDS[word.partition("=")[0]][0] for word in option.words(value)), default=release)
+    return Refusal(f"TensorRT has that from {dotted(since)} on", "leave it out") if since > release else None
+
+
+_ON_A_DLA = ("fp16", "int8")
+"""The precisions that a DLA computes in. Source: ``work-with-dla.html`` of TensorRT 11.4.1."""
+
+
+def refuse_dla(precision: str, building: Options) -> None:
+    """Raise ``OptionsError`` for a DLA and a strongly typed network in types that no DLA computes."""
+    if getattr(building, "use_dla_core", None) is None or precision in _ON_A_DLA:
+        return
+    raise OptionsError(
+        Worded("{} does not take {}", Option("use_dla_core"), Option("precision", precision)),
+        because="a DLA computes float16 and int8 only, and the engine has the types of the model",
+        fix=Worded("use {} or {}", *(Option("precision", each) for each in _ON_A_DLA)),
+    )
 
 
 def refuse_without_gpu(backend: str, building: Options, has_gpu: Callable[[], bool]) -> None:

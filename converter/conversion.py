@@ -17,9 +17,11 @@ from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.builder_options import chosen_options, refuse_for
-from prototrt.converter.checking.machines.targets import TARGETS, Target
+from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
+from prototrt.converter.checking.machines.targets import Target, target_called
 from prototrt.converter.files.companions.manifest import content_of, digest_of
+from prototrt.converter.files.machine_types import refuse_types
+from prototrt.converter.files.machines import version
 from prototrt.converter.files.writing.files import refuse_overwriting, why_misnamed, why_unwritable
 from prototrt.converter.files.writing.publication import is_device
 from prototrt.converter.files.writing.side_files import (
@@ -104,7 +106,6 @@ class Product:
         if target is not None:
             target.refuse_file(self.file)
             target.refuse_backend(building.backend)
-            target.refuse_precision(self.precision)
         self._refuse_builder_options()
         if suffix and building.tile == "plugin":
             raise OptionsError(
@@ -142,9 +143,14 @@ class Product:
                     ),
                 )
         if target is not None:
-            refuse_for(target.choice, building)
+            target.refuse_options(self.precision, building)
+        else:
+            refuse_dla(self.precision, building)
         if building.backend != BuildOptions.backend:
-            refuse_for(Option("backend", building.backend), building)
+            refuse_for(Option("backend", building.backend), building.backend, building)
+        for capability in building.compute_capabilities:
+            asked = Option("compute_capabilities", [capability])
+            refuse_types(asked, "a GPU of that kind", version(capability), self.precision)
 
     @classmethod
     def of(cls, options: ConversionOptions) -> Product:
@@ -165,7 +171,7 @@ class Product:
     @property
     def target(self) -> Target | None:
         """The kind of machine that the conversion is for, if that is known."""
-        return None if self.converting.target is None else TARGETS[self.converting.target]
+        return None if self.converting.target is None else target_called(self.converting.target)
 
     def rewriting(self, options: RewriteOptions) -> RewriteOptions:
         """The options of ``rewrite``, as the target needs them."""

@@ -28,7 +28,7 @@ from prototrt.converter.builder_options import (
     ProfilingVerbosity,
     refuse_contradictions,
 )
-from prototrt.converter.files.machine_names import MACHINES
+from prototrt.converter.files.machines import MACHINE_WORDS, MACHINES, close_machines, machine_called
 from prototrt.converter.files.readers.names import ReaderName
 from prototrt.surgery.options import RewriteOptions
 
@@ -42,6 +42,7 @@ TargetName: TypeAlias = Literal[
     "jetpack4",
     "jetpack5",
     "jetpack6",
+    "jetpack7",
     "triton",
     "onnx",
     "opencv",
@@ -184,17 +185,26 @@ class ExportOptions(Options):
     )
 
 
+def _spelling_of_machine(word: str) -> str | None:
+    """A word for a machine as the table has it; None for a word that names none."""
+    machine, lower = machine_called(word), word.lower()
+    return None if machine is None else lower if lower in machine.words else machine.words[0]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConvertOptions(Options):
     """What is done with what is made, before it is written."""
 
-    target: TargetName | None = one_of(
+    target: TargetName | str | None = one_of(
         TargetName,
         "The machine or program that will run the result: rtx gets an engine; onnx, opencv and openvino an ONNX model;"
-        " the others (jetpack4 to jetpack6 are older Jetsons) an ONNX model and a script that builds the engine"
-        " there. A machine stands for its target: orin-nano, xavier, nano, t4, a100, rtx4090.",
+        " the others (jetpack4 to jetpack7 are Jetsons by their JetPack, jetson is JetPack 6.1 and 6.2) an ONNX model"
+        " and a script that builds the engine there. Or the name of a machine, such as orin-nano, thor, xavier, nano,"
+        " t4, a100, rtx4090: then what it cannot compute is refused.",
         default=None,
-        synonyms=MACHINES,
+        others=MACHINE_WORDS,
+        other_spelling=_spelling_of_machine,
+        close=close_machines,
     )
     verify: bool = option("Check the result on random inputs before writing it.", False)
     emit_header: str | None = option("Also write a C++ header with inputs, outputs and recurrent pairs.")
@@ -352,7 +362,7 @@ class TritonOptions(Options):
     labels: str | None = option("A text file with a class in each line, for the output with as many classes.")
 
 
-DeepStreamTarget: TypeAlias = Literal["datacenter", "jetson", "jetpack4", "jetpack5", "jetpack6"]
+DeepStreamTarget: TypeAlias = Literal["datacenter", "jetson", "jetpack4", "jetpack5", "jetpack6", "jetpack7"]
 """The machines that run DeepStream, by their TensorRT."""
 
 
@@ -361,11 +371,18 @@ class DeepStreamOptions(Options):
     """How a net becomes a folder for DeepStream's Gst-nvinfer."""
 
     name: str | None = same_as(TritonOptions, "name")
-    target: DeepStreamTarget | None = one_of(
+    target: DeepStreamTarget | str | None = one_of(
         DeepStreamTarget,
         "The machine whose TensorRT builds the engine, as of convert; by default datacenter.",
         default=None,
-        synonyms={name: target for name, target in MACHINES.items() if target != "rtx"},
+        others=[
+            word
+            for machine in MACHINES
+            if machine.target in get_args(DeepStreamTarget)
+            for word in machine.words
+        ],
+        other_spelling=_spelling_of_machine,
+        close=close_machines,
     )
     labels: str | None = option("A text file with a class in each line.")
     old_config: str | None = option("Take over the keys of this old config of Gst-nvinfer.")

@@ -59,10 +59,17 @@ def one_of(words: object, meaning: str, default: Any = ..., **further: Any) -> A
 
 
 def one_name(option_field: Field[Any], word: str) -> str:
-    """The choice that a word stands for, whatever its case: itself, or the choice for a synonym."""
-    choices, synonyms = option_field.metadata.get("choices", ()), option_field.metadata.get("synonyms", {})
+    """The choice that a word is, whatever its case, or the usual spelling of another word that the field takes."""
+    choices, other = option_field.metadata.get("choices", ()), option_field.metadata.get("other_spelling")
     lower = word.lower()
-    return synonyms.get(lower) or next((choice for choice in choices if choice.lower() == lower), word)
+    found = next((choice for choice in choices if choice.lower() == lower), None)
+    return found or (other and other(word)) or word
+
+
+def other_words_close_to(option_field: Field[Any], word: str) -> Sequence[str]:
+    """Words beside its choices that a field takes, and that this may be a misspelling of."""
+    find: Callable[[str], Sequence[str]] | None = option_field.metadata.get("close")
+    return () if find is None else [each for each in find(word) if each in option_field.metadata["others"]]
 
 
 def at_least(least: int, meaning: str, default: int | None = None, *, most: int | None = None) -> Any:
@@ -94,15 +101,17 @@ def option_fields(kind: type[Options]) -> list[Field[Any]]:
     return [each for each in fields(kind) if "only_in_python" not in each.metadata]
 
 
-def narrowed(name: str, word: str, choices: Sequence[W], *, in_list: bool = False) -> W:
+def narrowed(
+    name: str, word: str, choices: Sequence[W], *, in_list: bool = False, close: Sequence[str] = ()
+) -> W:
     """The choice that the word for this option, or of its list, is: a plain ``str`` becomes one of a ``Literal``.
 
-    Raises ``OptionsError``.
+    Raises ``OptionsError``, which may propose one of the ``close`` words that are no choices.
     """
     for choice in choices:
         if choice == word:
             return choice
-    likely = next(iter(close_names(word, choices)), choices[0])
+    likely: str = next(iter((*close_names(word, choices), *close)), choices[0])
     raise OptionsError(
         Worded("{} is {}, expected one of {}", Option(name), repr(word), ", ".join(choices)),
         fix=Worded("use {}", Option(name, [likely] if in_list else likely)),
@@ -112,9 +121,11 @@ def narrowed(name: str, word: str, choices: Sequence[W], *, in_list: bool = Fals
 def refuse_bad_value(option_field: Field[Any], value: Any) -> None:
     """Raise ``OptionsError`` for a value that is not one of the field's choices, or too small or large."""
     choices, least = option_field.metadata.get("choices", ()), option_field.metadata.get("least")
-    is_one = isinstance(value, str)
+    is_one, others = isinstance(value, str), option_field.metadata.get("others", ())
     for word in ([value] if is_one else value or ()) if choices else ():
-        narrowed(option_field.name, word, choices, in_list=not is_one)
+        if word not in others:
+            close = other_words_close_to(option_field, word)
+            narrowed(option_field.name, word, choices, in_list=not is_one, close=close)
     if least is not None and value is not None and value < least:
         raise OptionsError(
             Worded("{} is {}, expected at least {}", Option(option_field.name), value, least),
@@ -177,7 +188,7 @@ class Options:
                 object.__setattr__(self, each.name, value)
             elif alias in ("OpenShapes", "Shapes") and value is not None:
                 _refuse_no_shapes(each.name, value)
-            elif "synonyms" in each.metadata and isinstance(value, str):
+            elif "others" in each.metadata and isinstance(value, str):
                 value = one_name(each, value)
                 object.__setattr__(self, each.name, value)
             refuse_bad_value(each, value)

@@ -28,6 +28,7 @@ from prototrt.converter.builder_options import (
     refuse_without_gpu,
     trtexec_words,
 )
+from prototrt.converter.checking.machines.targets import target_called
 from prototrt.converter.conversion import Product
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
@@ -79,6 +80,7 @@ def test_trtexec_is_told(given: dict[str, Any], words: list[str], tmp_path: Path
     target: TargetName = "datacenter" if "hardware_compatibility_level" in given else "jetson"
     product = Product(
         file=str(tmp_path / "a.onnx"),
+        precision="fp16" if "use_dla_core" in given else "fp32",
         building=BuildOptions(**given),
         converting=ConvertOptions(target=target),
     )
@@ -226,20 +228,23 @@ REFUSED = {
     "jetpack4": {*_OF_JETPACK_6, "builder_optimization_level", "version_compatible"},
     "jetpack5": {*_OF_JETPACK_6, "builder_optimization_level", "version_compatible"},
     "jetpack6": _OF_JETPACK_6,
+    "jetpack7": {"profiles", "compute_capabilities", "hardware_compatibility_level"},
 }
 
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("place", REFUSED)
 def test_an_option_is_passed_on_or_refused(place: str, name: str) -> None:
-    where = Option("backend" if place in ("rtx", "enterprise") else "target", place)
+    is_backend = place in ("rtx", "enterprise")
+    where = Option("backend" if is_backend else "target", place)
+    release = None if is_backend else target_called(place).release
     if name not in REFUSED[place]:
-        refuse_for(where, options(name))
+        refuse_for(where, place, options(name), release)
         return
     with pytest.raises(
         OptionsError, match=rf'^{re.escape(name)}|^use_dla_core is not for {where.name}="{place}"\n'
     ):
-        refuse_for(where, options(name))
+        refuse_for(where, place, options(name), release)
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -25,7 +25,7 @@ from prototrt.converter.backends.tensorrt.configuration import (
 )
 from prototrt.converter.backends.tensorrt.lowering import lower, refuse_not_run
 from prototrt.converter.backends.tensorrt.network import Network
-from prototrt.converter.builder_options import chosen_options, refuse_for, refuse_without_gpu
+from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for, refuse_without_gpu
 from prototrt.converter.files import black_box
 from prototrt.converter.files.companions.manifest import (
     describe,
@@ -33,12 +33,15 @@ from prototrt.converter.files.companions.manifest import (
     refuse_changed,
     sha256_of_graph,
 )
+from prototrt.converter.files.machine_types import refuse_types
+from prototrt.converter.files.machines import version
 from prototrt.converter.files.writing.files import HashedStream, atomic_write
 from prototrt.converter.files.writing.publication import Publication, publication
 from prototrt.converter.files.writing.side_files import refuse_foreign
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
 from prototrt.converter.showing.views.notebook import notebook_build
 from prototrt.surgery.ir import Graph, walk
+from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import lowered
 
 log = logging.getLogger(__name__)
@@ -243,11 +246,23 @@ def _place() -> dict[str, Any]:
     return {"gpu": {"name": gpu.name, "compute_capability": gpu.capability}, "cuda": driver.cuda}
 
 
+def _refuse_types_of_gpu(graph: Graph, backend: str) -> None:
+    """Raise ``OptionsError`` where TensorRT would build on a GPU here that does not compute in the graph's types."""
+    from prototrt.converter.backends.driver import find_driver
+
+    precision = precision_of(graph)
+    driver = find_driver() if backend == "enterprise" and precision != "fp32" else None
+    for gpu in driver.gpus[:1] if driver is not None else ():  # on which TensorRT builds
+        refuse_types(Option("backend", backend), gpu.name, version(gpu.capability), precision)
+
+
 @contextmanager
 def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
     backend = find_backend(options.backend)
-    refuse_for(Option("backend", backend.name), options)
+    refuse_for(Option("backend", backend.name), backend.name, options)
     refuse_without_gpu(backend.name, options, _has_gpu)
+    refuse_dla(precision_of(graph), options)
+    _refuse_types_of_gpu(graph, backend.name)
     if options.tile == "plugin":
         from prototrt.converter.backends.tensorrt.tile_plugin import refuse_tile_plugin  # few engines have it
 

@@ -1,61 +1,35 @@
-"""Which GPUs and drivers each release of TensorRT can use, from what NVIDIA has published.
+"""Which GPUs and drivers each release of TensorRT can use, by the table of machines.
 
-Sources, below https://docs.nvidia.com/deeplearning/:
-``tensorrt-rtx/latest/getting-started/support-matrix-1/1.0.html`` to ``1.5.html`` (plans are portable across 8.6, 8.9
-and 12.0, and leave Turing out; 12.1 from 1.5 on), ``tensorrt/latest/getting-started/release-notes-10/10.0.1.html``
-(Volta is deprecated), ``10.5.0.html`` (Volta is gone), ``10.8.0.html`` (Blackwell). A build against CUDA N needs a
-driver that knows CUDA N.0: https://docs.nvidia.com/deploy/cuda-compatibility. TensorRT for RTX 1.7.1 on an H200 (9.0)
-refused its own plans, and listed what they run on: 8.0, 8.6, 8.9, 12.0, 12.1, above 12.0.
+A build against CUDA N needs a driver that knows CUDA N.0: https://docs.nvidia.com/deploy/cuda-compatibility.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.driver import Gpu
+from prototrt.converter.builder_options import STRONGLY_TYPED_SINCE
+from prototrt.converter.files.machines import (
+    CAPABILITIES,
+    RELEASES,
+    ReleaseRange,
+    Version,
+    dotted,
+    machine_called,
+    releases_of,
+    version,
+)
 from prototrt.converter.options import BackendName
 
-Version: TypeAlias = tuple[int, int]
 _CUDA_MAJORS = range(11, 20)
 _ENTERPRISE = Worded("use TensorRT itself: {}", Option("backend", "enterprise"))
 
+_NEWER = "install a newer TensorRT: pip install --upgrade tensorrt"
+
 BACKEND_NAMES: Mapping[BackendName, str] = {"rtx": "TensorRT for RTX", "enterprise": "TensorRT"}
-
-
-@dataclass(frozen=True, slots=True)
-class GpuRange:
-    """Compute capabilities on which plans run, from a release on. None means no upper limit.
-
-    Between the ``named`` ones, plans ``refuse`` to run, or nobody knows; newer ones than the last may run them.
-    """
-
-    since: Version
-    oldest: Version
-    named: tuple[Version, ...] | None
-    newest: Version | None = None
-    refuse: bool = False
-
-    @property
-    def text(self) -> str:
-        named = self.named if self.named and self.refuse else (self.oldest,)
-        return f"{', '.join(map(_dotted, named))} and newer"
-
-
-_SUPPORT: dict[BackendName, tuple[GpuRange, ...]] = {
-    "rtx": (
-        GpuRange((1, 0), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0))),
-        GpuRange((1, 5), oldest=(8, 0), named=((8, 6), (8, 9), (12, 0), (12, 1))),
-        GpuRange((1, 7), oldest=(8, 0), named=((8, 0), (8, 6), (8, 9), (12, 0)), refuse=True),
-    ),
-    "enterprise": (
-        GpuRange((10, 0), oldest=(7, 0), named=None, newest=(9, 0)),
-        GpuRange((10, 5), oldest=(7, 5), named=None, newest=(9, 0)),
-        GpuRange((10, 8), oldest=(7, 5), named=None),
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +43,55 @@ class GpuVerdict:
 
 def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
     """Whether plans of this release, built with its defaults, run on this GPU."""
-    support = _support(backend, _version(release))
-    version = _version(gpu.capability)
-    if version < support.oldest:
-        fix = (
-            _ENTERPRISE
-            if backend == "rtx" and version >= _SUPPORT["enterprise"][-1].oldest
-            else "use a newer GPU"
-        )
+    support, number = _support(backend, version(release)), version(gpu.capability)
+    needs = CAPABILITIES[number].since if number in CAPABILITIES else None
+    if number < support.oldest:
         return GpuVerdict(
             "no",
-            f"its plans need compute capability {_dotted(support.oldest)} or newer, this GPU has {gpu.capability}",
-            fix,
+            f"its plans need compute capability {dotted(support.oldest)} or newer, this GPU has {gpu.capability}",
+            _older_release(gpu),
         )
-    if support.newest is not None and version > support.newest:
+    if backend == "enterprise" and needs is not None and version(release) < needs:
+        reason = f"GPUs of compute capability {gpu.capability} need TensorRT {dotted(needs)} or newer"
+        return GpuVerdict("no", reason, _NEWER)
+    if support.newest is not None and number > support.newest:
         return GpuVerdict(
             "no",
-            f"release {release} supports up to compute capability {_dotted(support.newest)},"
+            f"release {release} supports up to compute capability {dotted(support.newest)},"
             f" this GPU has {gpu.capability}",
-            "install a newer TensorRT: pip install --upgrade tensorrt",
+            _NEWER,
         )
-    if support.named and support.refuse and version not in support.named and version < support.named[-1]:
+    if support.refuses and number not in support.named and number < support.named[-1]:
         return GpuVerdict(
             "no",
-            f"its plans run on compute capability {support.text}, this GPU has {gpu.capability}",
+            f"its plans run on compute capability {_named(support)}, this GPU has {gpu.capability}",
             _ENTERPRISE,
         )
-    if support.named and not support.refuse and version not in support.named:
+    if support.named and not support.refuses and number not in support.named:
         return GpuVerdict(
             "untried", f"NVIDIA's support matrix does not list GPUs of compute capability {gpu.capability}"
         )
     return GpuVerdict("yes")
+
+
+def _older_release(gpu: Gpu) -> str:
+    """What helps a GPU that is too old for a release."""
+    served, machine = releases_of(version(gpu.capability)), machine_called(gpu.name)
+    if served and served[-1].last is None:
+        return _ENTERPRISE
+    if served and served[-1].since >= STRONGLY_TYPED_SINCE:
+        last = dotted(served[-1].last or served[-1].since)
+        return f"use a newer GPU, or TensorRT up to {last}"
+    if served and machine is not None:
+        return Worded(
+            "use a newer GPU, or write a model for its old TensorRT with {}",
+            Option("target", machine.words[0]),
+        )
+    return "use a newer GPU"
+
+
+def _named(support: ReleaseRange) -> str:
+    return f"{', '.join(map(dotted, support.named if support.refuses else (support.oldest,)))} and newer"
 
 
 def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
@@ -110,7 +102,7 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
     backend, release = tensorrt["flavour"], tensorrt["version"]
     if backend == "rtx":
         chosen = tensorrt.get("compute_capabilities")
-        which = ", ".join(chosen) if chosen else _support(backend, _version(release)).text
+        which = ", ".join(chosen) if chosen else _named(_support(backend, version(release)))
         gpus = f"GeForce and RTX GPUs of compute capability {which}"
     elif tensorrt.get("hardware_compatibility_level") == "ampere+":
         gpus = "GPUs of compute capability 8.0 and newer"
@@ -126,7 +118,7 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
 def refusal_of_driver(backend: BackendName, knows: str) -> GpuVerdict | None:
     """Why a driver that knows this CUDA is too old for the TensorRT that is installed; None if it is not."""
     needed = _cuda_of(backend)
-    if needed is None or _version(knows)[0] >= needed:
+    if needed is None or version(knows)[0] >= needed:
         return None
     return GpuVerdict(
         "no",
@@ -151,15 +143,6 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def _support(backend: BackendName, release: Version) -> GpuRange:
-    rows = _SUPPORT[backend]
+def _support(backend: BackendName, release: Version) -> ReleaseRange:
+    rows = RELEASES[backend]
     return next((row for row in reversed(rows) if row.since <= release), rows[0])
-
-
-def _version(text: str) -> Version:
-    major, minor, *_ = (*text.split("."), "0")
-    return int(major), int(minor)
-
-
-def _dotted(version: Version) -> str:
-    return f"{version[0]}.{version[1]}"

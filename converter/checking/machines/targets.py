@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.builder_options import Release
+from prototrt.converter.builder_options import STRONGLY_TYPED_SINCE, Release, refuse_dla, refuse_for
+from prototrt.converter.files.machine_types import refuse_types
+from prototrt.converter.files.machines import Machine, dotted, machine_called, releases_of
 from prototrt.converter.files.readers.names import ReaderName
-from prototrt.converter.options import BackendName, TargetName
+from prototrt.converter.options import BackendName, BuildOptions, TargetName
 from prototrt.surgery.options import NmsForm, Precision
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Target:
     joins requests to batches, and so needs the batch first. ``readers`` are the programs that must read the model: see
     ``converter/files/readers/``. ``release`` is that of its TensorRT. ``first_look`` is Python that opens a model,
     ``nms`` the only form of suppression that its program computes, ``remark`` what a user of the program should know.
+    ``word`` is what a user called it by, and ``model`` the machine, if that is one machine.
     """
 
     name: TargetName
@@ -40,6 +43,8 @@ class Target:
     release: Release = (10, 0)
     nms: NmsForm | None = None
     remark: str = ""
+    word: str = ""
+    model: Machine | None = None
     first_look: str = (
         "import onnxruntime; print([each.name for each in onnxruntime.InferenceSession({}).get_inputs()])"
     )
@@ -52,7 +57,12 @@ class Target:
     @property
     def choice(self) -> Option:
         """The option that asks for it."""
-        return Option("target", self.name)
+        return Option("target", self.word or self.name)
+
+    @property
+    def is_strongly_typed(self) -> bool:
+        """Whether its trtexec takes the types of numbers from the model, rather than choosing them."""
+        return self.release >= STRONGLY_TYPED_SINCE
 
     def refuse_file(self, file: str) -> None:
         """Raise ``OptionsError`` for a file with the other suffix."""
@@ -86,16 +96,26 @@ class Target:
             return f"trtexec builds the engine from an ONNX model, on {self.machine}"
         return f"{self.runs_on} needs no engine"
 
-    def refuse_precision(self, precision: Precision) -> None:
+    def refuse_options(self, precision: Precision, building: BuildOptions) -> None:
         """Raise ``OptionsError`` for what its GPUs or its TensorRT lack."""
         if precision not in self.precisions:
+            best = self.precisions[-1 if len(self.precisions) == 1 else 1]
             raise OptionsError(
                 Worded("{} does not take {}", self.choice, Option("precision", precision)),
                 because=self.because,
-                fix=Worded(
-                    "use {}", Option("precision", self.precisions[-1 if len(self.precisions) == 1 else 1])
-                ),
+                fix=Worded("use {}", Option("precision", best)),
             )
+        if self.model is not None:
+            refuse_types(self.choice, self.model.name, self.model.capability.version, precision)
+        refuse_for(self.choice, self.name, building, self.release if self.uses_trtexec else None)
+        if building.use_dla_core is not None and self.model is not None and not self.model.dla:
+            raise OptionsError(
+                Worded("{} is not for {}", Option("use_dla_core"), self.choice),
+                because=f"{self.model.name} has no DLA",
+                fix="leave it out",
+            )
+        if self.is_strongly_typed:
+            refuse_dla(precision, building)
 
     def refuse_sizes(self, graph: Graph) -> None:
         """Raise ``ShapeError`` for sizes of which a server that joins requests to batches can make nothing."""
@@ -125,6 +145,11 @@ class Target:
         )
 
 
+_READERS: Mapping[Release, ReaderName] = {
+    (8, 2): "tensorrt-8.2",
+    (8, 5): "tensorrt-8.5",
+    (8, 6): "tensorrt-8.6",
+}
 _JETPACKS: Sequence[tuple[TargetName, str, tuple[ReaderName, ...], Release]] = (
     ("jetpack4", "TensorRT 8.2 on a Jetson, as in JetPack 4.6.1 and newer", ("tensorrt-8.2",), (8, 2)),
     ("jetpack5", "TensorRT 8.5 on a Jetson, as in JetPack 5.1", ("tensorrt-8.5",), (8, 5)),
@@ -135,6 +160,8 @@ _JETPACKS: Sequence[tuple[TargetName, str, tuple[ReaderName, ...], Release]] = (
         (8, 6),
     ),
 )
+_CHOOSES_TYPES = "its trtexec chooses the types itself"
+_WITH_FP16 = f"{_CHOOSES_TYPES}: write float32, and build with sh FILE.sh --fp16"
 
 TARGETS: Mapping[TargetName, Target] = {
     target.name: target
@@ -162,11 +189,18 @@ TARGETS: Mapping[TargetName, Target] = {
                 runs_on,
                 uses_trtexec=True,
                 precisions=("fp32",),
-                because="its trtexec chooses the types itself: write float32, and build with sh FILE.sh --fp16",
+                because=_WITH_FP16,
                 readers=readers,
                 release=release,
             )
             for name, runs_on, readers, release in _JETPACKS
+        ),
+        Target(
+            "jetpack7",
+            "the Jetson",
+            "TensorRT 10.13 or newer on a Jetson Thor or Orin, as in JetPack 7",
+            uses_trtexec=True,
+            release=(10, 13),
         ),
         Target(
             "triton",
@@ -199,3 +233,60 @@ TARGETS: Mapping[TargetName, Target] = {
         ),
     )
 }
+
+
+def target_called(word: str) -> Target:
+    """The target of this name, or that of a machine of this name, with what the machine can do.
+
+    Raises ``OptionsError`` for a machine that no release of TensorRT serves for which models are written.
+    """
+    machine = None if word in TARGETS else machine_called(word)
+    if machine is None:
+        return TARGETS[cast("TargetName", word)]
+    if not machine.target:
+        raise OptionsError(
+            Worded("no engine can be built for {}", Option("target", word)),
+            because=f"{machine.name} has compute capability {dotted(machine.capability.version)},"
+            " which no TensorRT from 8.2 on supports",
+            fix=Worded("use {}", Option("target", "onnx")),
+        )
+    target = replace(TARGETS[cast("TargetName", machine.target)], word=word, model=machine)
+    if target.name == "datacenter":
+        return _with_its_releases(target, machine)
+    system = next((each for each in machine.systems if each.target == target.name), None)
+    if system is None:
+        return target
+    its_release = "TensorRT" if system.tensorrt is None else f"TensorRT {dotted(system.tensorrt)}"
+    runs_on = f"{its_release} on a {machine.name}, as in {system.name}"
+    others = {each.target: each.name for each in machine.systems[::-1] if each.target != target.name}
+    remark = Worded.joined(
+        ", ", [Worded("{} with {}", Option("target", to), of) for to, of in others.items()]
+    )
+    return replace(target, runs_on=runs_on, remark=Worded("use {}", remark) if others else "")
+
+
+def _with_its_releases(target: Target, machine: Machine) -> Target:
+    """The target for the newest releases of TensorRT that serve the GPU."""
+    row = machine.releases
+    assert row is not None, machine.name  # tests hold the table to that
+    since = max(row.since, machine.capability.since or row.since)
+    if since >= STRONGLY_TYPED_SINCE:
+        begin = max(STRONGLY_TYPED_SINCE, machine.capability.since or _first_release(machine))
+        end = "or newer" if row.last is None else f"to {dotted(row.last)}"
+        return replace(target, runs_on=f"TensorRT {dotted(begin)} {end} on {machine.name}", release=begin)
+    has_half = "fp16" in machine.capability.types
+    capability = dotted(machine.capability.version)
+    return replace(
+        target,
+        runs_on=f"TensorRT {dotted(since)} on {machine.name}",
+        release=since,
+        readers=(_READERS[since],),
+        precisions=("fp32",),
+        because=_WITH_FP16
+        if has_half
+        else f"{_CHOOSES_TYPES}, and compute capability {capability} has no float16: write float32",
+    )
+
+
+def _first_release(machine: Machine) -> Release:
+    return releases_of(machine.capability.version)[0].since

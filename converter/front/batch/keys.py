@@ -244,8 +244,8 @@ def _plain(hint: Any) -> Any:
         return Names
     if get_origin(hint) not in (Union, UnionType):
         return hint
-    others = [each for each in get_args(hint) if each is not type(None)]
-    return _plain(others[0]) if len(others) == 1 else hint
+    others = {_plain(each) for each in get_args(hint) if each is not type(None)}
+    return others.pop() if len(others) == 1 else hint
 
 
 def _flag(name: str, place: Place) -> bool:

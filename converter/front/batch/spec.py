@@ -15,7 +15,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, raise_all
 from prototrt.caffe_proto.common.memory import bytes_from_text
-from prototrt.converter.checking.machines.targets import TARGETS
+from prototrt.converter.checking.machines.targets import target_called
 from prototrt.converter.files.writing.ownership import Unnamed
 from prototrt.converter.front.batch import keys
 from prototrt.converter.front.batch.entry import CPU_TIME, FILE_SIZE, OUTPUTS, Entry
@@ -243,7 +243,7 @@ def _same_outputs(entries: list[Entry]) -> Iterator[ConversionError]:
 
 
 def _usual_suffix(options: Mapping[str, Any]) -> str:
-    return _FORMATS["plan"] if options["target"] is None else TARGETS[options["target"]].suffix
+    return _FORMATS["plan"] if options["target"] is None else target_called(options["target"]).suffix
 
 
 def _suffix(place: Place) -> str:

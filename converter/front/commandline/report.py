@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.converter.files.machine_types import names_of
+from prototrt.converter.files.machines import version as version_of
 from prototrt.converter.front.commandline.printing import show, warn
 from prototrt.converter.front.commandline.summaries import blob_text, state_line
 from prototrt.converter.front.commandline.tables import Table
@@ -154,7 +156,9 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         show(f"{name:15} {version or 'not installed'}")
     show(f"{'driver':15} {diagnosis.driver or 'none'}")
     for gpu in diagnosis.gpus:
-        show(f"{'GPU':15} {gpu.name}, compute capability {gpu.capability}, {gpu.memory / 2**30:.0f} GiB")
+        types = names_of(version_of(gpu.capability)) or "types not known"
+        size = f"{gpu.memory / 2**30:.0f} GiB"
+        show(f"{'GPU':15} {gpu.name}, compute capability {gpu.capability}, {size}; {types}")
     show()
     for ability in diagnosis.abilities:
         show(f"{ability.verdict:9} {ability.what}{f': {ability.reason}' if ability.reason else ''}")

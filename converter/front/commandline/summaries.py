@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.shell_words import joined, quoted
-from prototrt.caffe_proto.common.wording import counted, listed
+from prototrt.caffe_proto.common.wording import counted, listed, worded
 from prototrt.converter.files.companions.cpp_header import namespace_of
 from prototrt.converter.files.companions.script import script_of
+from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 if TYPE_CHECKING:
@@ -152,13 +153,13 @@ def _size(path: str) -> str:
 
 def next_steps(path: str, manifest: Mapping[str, Any], target: Target) -> list[str]:
     """The lines about the next command on this machine."""
+    remark = [f"note     {worded(target.remark, command_line_words)}"] if target.remark else []
     if "trtexec" in manifest:
-        return [*_repository(target), *_with_trtexec(path, manifest["trtexec"], target)]
+        return [*remark, *_repository(target), *_with_trtexec(path, manifest["trtexec"], target)]
     name = Path(path).name
     if target.backend is not None:
         command = joined(["prototrt", "run", name, "--inputs", "in.npz", "-o", "out.npz"])
         return [f"next     on {target.machine} with such a GPU: {command}"]
-    remark = [f"note     {target.remark}"] if target.remark else []
     return [*remark, f"next     {joined(['python', '-c', target.first_look.format(json.dumps(name))])}"]
 
 

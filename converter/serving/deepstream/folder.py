@@ -20,7 +20,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.converter.conversion import Product
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
 from prototrt.converter.files.writing.texts import checked
-from prototrt.converter.options import ConvertOptions, DeepStreamOptions, DeepStreamTarget
+from prototrt.converter.options import ConvertOptions, DeepStreamOptions
 from prototrt.converter.serving.deepstream.key_file import Groups, groups_of, text_of
 from prototrt.converter.serving.deepstream.networks import Meaning, VideoNet
 from prototrt.converter.serving.deepstream.old_config import PROPERTY, OldConfig
@@ -76,7 +76,7 @@ def write_folder(
     network: VideoNet,
     pixels: Mapping[str, str],
     labels: str | None,
-    target: DeepStreamTarget | None,
+    target: str | None,
     old: OldConfig | None,
 ) -> WrittenFolder:
     """Write everything into a new folder, or nothing. ``pixels`` and ``labels`` are of the functions below.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
 
 import click
 
-from prototrt.caffe_proto.common.options import Options, one_name
+from prototrt.caffe_proto.common.options import Options, one_name, other_words_close_to
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, worded
 from prototrt.converter.front.commandline.wording import command_line_words
@@ -31,17 +31,24 @@ class FieldOption(click.Option):
 
 
 class _Choice(click.Choice[str]):
-    """The choices of a field, in any case, and the words that stand for one."""
+    """The choices of a field, in any case, and the other words that it takes."""
 
     def __init__(self, option_field: Field[Any]) -> None:
         super().__init__(option_field.metadata["choices"])
         self.option_field = option_field
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(one_name(self.option_field, value), param, ctx)
+        word = one_name(self.option_field, value)
+        return word if word in self._others else super().convert(word, param, ctx)
+
+    @property
+    def _others(self) -> Sequence[str]:
+        others: Sequence[str] = self.option_field.metadata.get("others", ())
+        return others
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        close = close_names(str(value), [*self.choices, *self.option_field.metadata.get("synonyms", ())])
+        word = str(value)
+        close = close_names(word, self.choices) or other_words_close_to(self.option_field, word)
         meant = f" Did you mean {' or '.join(close)}?" if close else ""
         return super().get_invalid_choice_message(value, ctx) + meant
 

@@ -14,9 +14,8 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.converter.checking.machines.targets import TARGETS
+from prototrt.converter.checking.machines.targets import target_called
 from prototrt.converter.conversion import Product
-from prototrt.converter.files.machine_names import MACHINES
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.surgery.ir import Graph
@@ -375,13 +374,10 @@ def test_a_list_of_models_has_targets(target: str, suffix: str, tmp_path: Path) 
     ],
 )
 def test_a_machine_stands_for_its_target(machine: str, target: str, tmp_path: Path) -> None:
-    assert ConvertOptions(target=machine).target == target  # type: ignore[arg-type]
-    assert entry(tmp_path, f"  target: {machine}\n").options["target"] == target
-
-
-def test_every_machine_has_a_target() -> None:
-    assert set(MACHINES.values()) <= TARGETS.keys()
-    assert not MACHINES.keys() & TARGETS.keys()
+    chosen = ConvertOptions(target=machine).target
+    assert chosen is not None
+    assert target_called(chosen).name == target
+    assert entry(tmp_path, f"  target: {machine}\n").options["target"] == chosen
 
 
 def test_a_list_of_models_refuses_a_format_that_the_target_lacks(tmp_path: Path) -> None:
@@ -397,3 +393,131 @@ def test_building_is_not_asked_of_this_machine(tmp_path: Path) -> None:
         converting=ConvertOptions(target="datacenter"),
     )
     assert "--noTF32" not in product.write(named("x", tmp_path))["trtexec"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "runs_on"),
+    [
+        ("t4", "TensorRT 10.0 or newer on NVIDIA T4"),
+        ("v100", "TensorRT 10.0 to 10.4 on NVIDIA V100"),
+        ("p40", "TensorRT 8.6 on Tesla P40"),
+        ("k80", "TensorRT 8.5 on Tesla K80"),
+        ("b200", "TensorRT 10.8 or newer on NVIDIA B200"),
+        ("gb10", "TensorRT 10.13 or newer on DGX Spark (GB10)"),
+        ("RTX 2080 Ti", "TensorRT 10.0 or newer on GeForce RTX 2080"),
+        ("thor", "TensorRT 10.13 on a Jetson Thor, as in JetPack 7.0, 7.1"),
+        ("drive-orin", "TensorRT 8.5 on a DRIVE Orin, as in DRIVE OS 6.0"),
+        ("drive-thor", "TensorRT 10.10 or newer on DRIVE Thor"),
+    ],
+)
+def test_a_machine_has_its_release(machine: str, runs_on: str, tmp_path: Path) -> None:
+    assert digits(tmp_path, "--target", machine)[0] == f"runs on  {runs_on}"
+
+
+def test_a_jetson_has_the_targets_of_its_other_systems(tmp_path: Path) -> None:
+    assert (
+        "note     use --target jetpack7 with JetPack 7.2, --target jetpack6 with JetPack 6.0,"
+        " --target jetpack5 with JetPack 5.1"
+    ) in digits(tmp_path, "--target", "orin-nano")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--target", "t4", "--precision", "bf16"],
+            "--target t4 does not take --precision bf16\n"
+            "  because NVIDIA T4 has compute capability 7.5, and bfloat16 needs 8.0 or newer\n"
+            "  fix: use --precision fp16\n",
+        ),
+        (
+            ["--target", "A100", "--precision", "fp8"],
+            "--target a100 does not take --precision fp8\n"
+            "  because NVIDIA A100 has compute capability 8.0, and float8 needs 8.9 or newer\n"
+            "  fix: use --precision fp16\n",
+        ),
+        (
+            ["--target", "p40", "--precision", "fp16"],
+            "--target p40 does not take --precision fp16\n"
+            "  because its trtexec chooses the types itself, and compute capability 6.1 has no float16: write float32\n"
+            "  fix: use --precision fp32\n",
+        ),
+        (
+            ["--target", "p40", "--strip-weights"],
+            "--strip-weights is not for --target p40\n"
+            "  because TensorRT has that from 10.0 on\n"
+            "  fix: leave it out\n",
+        ),
+        (
+            ["--target", "tk1"],
+            "no engine can be built for --target tk1\n"
+            "  because Jetson TK1 has compute capability 3.2, which no TensorRT from 8.2 on supports\n"
+            "  fix: use --target onnx\n",
+        ),
+        (
+            ["--target", "orin-nano", "--precision", "fp16", "--use-dla-core", "0"],
+            "--use-dla-core is not for --target orin-nano\n"
+            "  because Jetson Orin Nano has no DLA\n"
+            "  fix: leave it out\n",
+        ),
+        (
+            ["--target", "jetson", "--use-dla-core", "0"],
+            "--use-dla-core does not take --precision fp32\n"
+            "  because a DLA computes float16 and int8 only, and the engine has the types of the model\n"
+            "  fix: use --precision fp16 or --precision int8\n",
+        ),
+        (
+            ["--target", "jetpack7", "--precision", "bf16", "--use-dla-core", "0"],
+            "--use-dla-core does not take --precision bf16\n"
+            "  because a DLA computes float16 and int8 only, and the engine has the types of the model\n"
+            "  fix: use --precision fp16 or --precision int8\n",
+        ),
+        (
+            ["--target", "rtx4091"],
+            "Invalid value for '--target': 'rtx4091' is not one of 'rtx', 'datacenter', 'jetson', 'jetpack4',"
+            " 'jetpack5', 'jetpack6', 'jetpack7', 'triton', 'onnx', 'opencv', 'openvino'."
+            " Did you mean rtx4090 or rtx5090 or rtx4080?\n",
+        ),
+    ],
+)
+def test_what_a_machine_lacks_is_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "a.onnx"), *options)
+    assert result.stderr.partition("Error: ")[2] == message
+    assert result.exit_code == 2
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "gpu"),
+    [
+        (["--target", "rtx3090"], "--target rtx3090", "GeForce RTX 3090"),
+        (["--compute-capabilities", "8.6"], "--compute-capabilities 8.6", "a GPU of that kind"),
+    ],
+)
+def test_an_engine_for_gpus_without_float8_is_refused(
+    options: list[str], asked: str, gpu: str, tmp_path: Path
+) -> None:
+    result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "a.plan"), "--precision", "fp8", *options)
+    assert result.stderr.partition("Error: ")[2] == (
+        f"{asked} does not take --precision fp8\n"
+        f"  because {gpu} has compute capability 8.6, and float8 needs 8.9 or newer\n"
+        "  fix: use --precision fp16\n"
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_unknown_machine_in_python() -> None:
+    with pytest.raises(ConversionError) as caught:
+        ConvertOptions(target="rtx4091")
+    assert str(caught.value) == (
+        "target is 'rtx4091', expected one of rtx, datacenter, jetson, jetpack4, jetpack5, jetpack6, jetpack7, triton,"
+        ' onnx, opencv, openvino\n  fix: use target="rtx4090"'
+    )
+
+
+@pytest.mark.parametrize("target", ["jetpack4", "jetpack5", "jetpack6", "xavier"])
+def test_a_dla_computes_in_float16_where_trtexec_chooses_the_types(target: str, tmp_path: Path) -> None:
+    *_, printed = digits(tmp_path, "--target", target, "--use-dla-core", "1")
+    assert printed.endswith(
+        "trtexec --onnx=digits.onnx --saveEngine=digits.plan --noTF32 --fp16 --useDLACore=1"
+    )

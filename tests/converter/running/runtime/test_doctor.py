@@ -147,7 +147,10 @@ def test_what_a_machine_with_a_gpu_may_install(machine: Machine) -> None:
 def test_a_machine_with_everything(machine: Machine) -> None:
     machine.installed = machine.can_build = {"rtx", "enterprise"}
     machine.driver = Driver("13.0", (Gpu("RTX 4090", "8.9", 24 << 30),))
-    assert "driver          CUDA 13.0\nGPU             RTX 4090, compute capability 8.9, 24 GiB\n" in told()
+    assert (
+        "driver          CUDA 13.0\n"
+        "GPU             RTX 4090, compute capability 8.9, 24 GiB; float32, float16, bfloat16, int8, float8\n"
+    ) in told()
     assert abilities() == [
         "yes       build with TensorRT for RTX",
         "yes       build with TensorRT",
@@ -200,7 +203,22 @@ RTX, ENTERPRISE = "TensorRT for RTX", "TensorRT"
             "10.5.0",
             "7.0",
             "no        run plans of {} on GPU 0, card: its plans need compute capability 7.5 or newer,"
-            " this GPU has 7.0\n          fix: use a newer GPU",
+            " this GPU has 7.0\n          fix: use a newer GPU, or TensorRT up to 10.4",
+        ),
+        (
+            "enterprise",
+            "10.12.0",
+            "11.0",
+            "no        run plans of {} on GPU 0, card: GPUs of compute capability 11.0 need TensorRT 10.13 or newer\n"
+            "          fix: install a newer TensorRT: pip install --upgrade tensorrt",
+        ),
+        ("enterprise", "8.6.1", "6.1", "yes       run plans of {} on GPU 0, card"),
+        (
+            "enterprise",
+            "8.6.1",
+            "3.7",
+            "no        run plans of {} on GPU 0, card: its plans need compute capability 5.0 or newer,"
+            " this GPU has 3.7\n          fix: use a newer GPU",
         ),
         (
             "enterprise",

@@ -1,0 +1,61 @@
+"""The tables of docs/deploy.md, from the table of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prototrt.converter.files.machine_types import names_of
+from prototrt.converter.files.machines import (
+    MACHINES,
+    SYSTEMS,
+    TABLE,
+    Capability,
+    Machine,
+    dotted,
+    releases_of,
+)
+
+
+def machines_table() -> str:
+    """A row for each compute capability, with its machines by their words."""
+    rows = [
+        "| compute capability | machines, as `--target` takes them | computes | TensorRT |",
+        "| --- | --- | --- | --- |",
+        *_capability_rows(),
+    ]
+    checked = f"As of {TABLE['checked']}; `converter/files/machines.json` has the source of each row."
+    return "\n".join([checked, "", *rows])
+
+
+def _capability_rows() -> Iterator[str]:
+    by_capability: dict[Capability, list[Machine]] = {}
+    for machine in MACHINES:
+        by_capability.setdefault(machine.capability, []).append(machine)
+    for capability, machines in sorted(by_capability.items(), key=lambda each: each[0].version):
+        words = ", ".join(f"`{machine.words[0]}`" for machine in machines)
+        name = f"{dotted(capability.version)} ({capability.architecture})"
+        yield f"| {name} | {words} | {names_of(capability.version)} | {_releases(machines)} |"
+
+
+def _releases(machines: Sequence[Machine]) -> str:
+    """The releases of TensorRT that serve a compute capability, for which models are written."""
+    served = [machine for machine in machines if machine.target]
+    if not served:
+        return "none from 8.2 on"
+    if all(machine.dla is not None for machine in served):
+        return "that of its system"
+    rows = releases_of(served[0].capability.version)
+    first = served[0].capability.since or rows[0].since
+    return f"{dotted(first)} {'and newer' if rows[-1].last is None else f'to {dotted(rows[-1].last)}'}"
+
+
+def systems_table() -> str:
+    """A row for each release of JetPack and DRIVE OS."""
+    rows = ["| system | machines | CUDA | TensorRT | `--target` |", "| --- | --- | --- | --- | --- |"]
+    for system in SYSTEMS:
+        machines = ", ".join(machine.name for machine in MACHINES if system.serves(machine))
+        tensorrt = "not known" if system.tensorrt is None else dotted(system.tensorrt)
+        rows.append(
+            f"| {system.name} | {machines} | {system.cuda or 'not known'} | {tensorrt} | `{system.target}` |"
+        )
+    return "\n".join(rows)
