@@ -17,7 +17,7 @@ FAMILIES = {
     "dense_block": "DenseBlock",
     "detection.detection_output": "DetectionOutput",
     "detection.mscnn": "BoxGroupOutput BoxOutput DecodeBBox",
-    "detection.prior_box": "PriorBox",
+    "detection.prior_box": "PriorBox PriorBoxClustered",
     "detection.proposal": "FrcnnProposal Proposal RPN",
     "detection.yolo": "YoloDetectionOutput Yolov3DetectionOutput",
     "elementwise": "AbsVal Add Axpy AxpyFast Eltwise Exp Log Maxout Mul Power Sum",
@@ -50,7 +50,7 @@ FAMILIES = {
     "shape": "Concat Flip Pad Permute Reorg Reverse ReverseAxis ShuffleChannel Slice Tile Transpose",
     "space_blocks": "BatchToSpaceND DepthToSpace SpaceToBatchND Tiling",
     "tensorflow_resizing": "ResizeBilinear ResizeNearestNeighbor",
-    "upsampling": "Unpooling Upsample",
+    "upsampling": "DeephiResize Unpooling Upsample",
     "volumes": "Convolution3D Deconvolution3D NdConvolution NdPooling Pooling3D",
 }
 """The types whose rules stand in a module."""

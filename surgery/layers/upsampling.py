@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
@@ -17,8 +19,8 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
 )
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.ir import DType, computable, fixed, open_count, range_of, symbols_of
-from prototrt.surgery.layers.resampling import Pair
+from prototrt.surgery.ir import Array, DType, OpenSize, computable, fixed, open_count, range_of, symbols_of
+from prototrt.surgery.layers.resampling import Pair, fixed_sizes, mixed, refuse_length
 from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ops import Cast, Concat, Pad, Scatter, Tile
 
@@ -64,6 +66,75 @@ def repeated(build: Builder, x: Value, scales: Pair) -> Value:
     for axis, scale in zip((3, 5), scales, strict=True):
         y = build.add(Tile(axis, scale), y)
     return build.reshape(y, (items, channels, rows * scales[0], columns * scales[1]))
+
+
+@layer_rule("DeephiResize")
+def deephi_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Resizing as OpenCV does it, BILINEAR or by the NEAREST element. From Xilinx's Caffe.
+
+    Becomes: MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add; for NEAREST Gather, one
+    per axis; over sizes that vary Reshape, Tile.
+    The size is ``new_height`` and ``new_width``, or the bottom's times ``scale_h`` and ``scale_w``, without a fraction.
+    BILINEAR: element i stands at ``(i + 0.5) * size / new size - 0.5``, and what lies outside is the border.
+    NEAREST: it is the element ``floor(i * size / new size)``. Where sizes vary, only NEAREST with whole scales works.
+    Bottoms: (N, C, H, W). Tops: (N, C, h, w).
+    Source: Xilinx/Vitis-AI, caffe-xilinx ``src/caffe/layers/deephi_resize_layer.cpp``; opencv
+    ``modules/imgproc/src/resize.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    param = layer.param
+    scales = _stated_pair(param, "scale_h", "scale_w")
+    if any(isinstance(size, OpenSize) for size in x.shape[2:]):
+        return [_repeated_by_whole(build, param, x, scales)]
+    height, width = fixed_sizes(x.shape[2:])
+    stated = _stated_pair(param, "new_height", "new_width")
+    if (stated is None) == (scales is None):
+        raise NetError(
+            "states no size" if stated is None else "states both a size and scales",
+            fix="state scale_h and scale_w in deephi_resize_param, or new_height and new_width",
+        )
+    factors = scales or (1, 1)
+    out = [int(size) for size in stated or (height * factors[0], width * factors[1])]
+    if min(out) < 1:
+        raise NetError(f"the top would be {out[0]} x {out[1]}", fix="state a larger size, or larger scales")
+    refuse_length(max(out))
+    for axis, size, new in ((3, width, out[1]), (2, height, out[0])):
+        if param.resize_type == param.NEAREST:
+            index = np.floor(np.arange(new) * (size / new)).astype(np.int32)
+            place = build.constant(np.minimum(index, size - 1), "place")
+            x = build.gathered(x, place, axis) if new != size else x
+        elif new != size:
+            x = mixed(build, x, axis, *_between_middles(size, new))
+    return [x]
+
+
+def _between_middles(size: int, new: int) -> tuple[Array, Array, Array]:
+    """The elements around each place (new,) of an axis, and the share of the second, where middles are compared."""
+    places = ((np.arange(new) + 0.5) * (size / new) - 0.5).astype(np.float32).clip(0, size - 1)
+    first = np.floor(places).astype(np.int32)
+    return first, np.minimum(first + 1, size - 1), places - first
+
+
+def _repeated_by_whole(
+    build: LayerBuilder, param: Any, x: Value, scales: tuple[float, float] | None
+) -> Value:
+    """x (N, C, H, W), of sizes that vary, with each element as often as the scales say."""
+    is_nearest = param.resize_type == param.NEAREST
+    if scales is None or not is_nearest or not all(scale >= 1 and scale.is_integer() for scale in scales):
+        raise ShapeError(
+            f"sizes vary: {x.shape}",
+            because="over such sizes only NEAREST with whole scale_h and scale_w is supported",
+            fix=Worded("state one size of the input in {}", Option("shapes")),
+        )
+    return repeated(build, x, (int(scales[0]), int(scales[1])))
+
+
+def _stated_pair(param: Any, height: str, width: str) -> tuple[float, float] | None:
+    """Both fields as numbers, or None where both are absent. Raises ``NetError`` for one alone."""
+    names = [name for name in (height, width) if param.HasField(name)]
+    if len(names) == 1:
+        raise NetError(f"states {names[0]} alone", fix=f"state both {height} and {width}")
+    return (float(getattr(param, height)), float(getattr(param, width))) if names else None
 
 
 @python_rule("resize.resize_to_same_size")
@@ -158,14 +229,40 @@ def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Siz
     return build.reshape(y, (*x.shape[:2], *size))
 
 
+def _filled_by_windows(param: Any, x: Value) -> Sizes:
+    """The size of an image that the windows of a Pooling fill, one for each place of x (N, C, H, W)."""
+    kernels = _of_both_sides(param, "kernel", "kernel_size")
+    strides, pads = _of_both_sides(param, "stride", "stride"), _of_both_sides(param, "pad", "pad")
+    if min(kernels) < 1 or min(strides) < 1:
+        raise NetError(
+            "states neither its size nor a window",
+            fix="set unpool_size in unpooling_param, or kernel_size and stride as the Pooling has them",
+        )
+    height, width = (
+        (computable(places, name) - 1) * stride + kernel - 2 * pad
+        for places, name, kernel, stride, pad in zip(
+            x.shape[2:], ("the height", "the width"), kernels, strides, pads, strict=True
+        )
+    )
+    return height, width
+
+
+def _of_both_sides(param: Any, name: str, both: str) -> Pair:
+    """A field of height and of width, or of both."""
+    sides = [f"{name}_{side}" if param.HasField(f"{name}_{side}") else both for side in ("h", "w")]
+    return int(getattr(param, sides[0])), int(getattr(param, sides[1]))
+
+
 @layer_rule("Unpooling")
 def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = None) -> list[Value]:
     """Undoes a MAX Pooling: each element goes where the mask says, the rest is 0. From DeconvNet.
 
     Becomes: Cast, Scatter.
-    The size is ``unpool_size``, or ``unpool_h`` and ``unpool_w``. The fields of the window change nothing.
+    The size is ``unpool_size``, or ``unpool_h`` and ``unpool_w``; where none is stated, that of the image which the
+    window of the Pooling fills: ``(H - 1) * stride + kernel - 2 * pad``.
     Bottoms: x (N, C, H, W), a mask of the same shape, as a MAX Pooling gives it. Tops: (N, C, h, w).
-    Source: HyeonwooNoh/caffe ``src/caffe/layers/unpooling_layer.cpp``.
+    Source: HyeonwooNoh/caffe ``src/caffe/layers/unpooling_layer.cpp``; the files of that name in forks that compute
+    the size, such as ArcherFMY/caffe-sal-ensemble.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
@@ -182,7 +279,7 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
             fix="state both unpool_h and unpool_w, or unpool_size for both",
         )
     if not sides and not param.HasField("unpool_size"):
-        raise NetError("states no size", fix="set unpool_size in unpooling_param")
+        return [unpooled(build, layer, x, mask, _filled_by_windows(param, x))]
     size = (int(param.unpool_h), int(param.unpool_w)) if sides else (int(param.unpool_size),) * 2
     fix = "use the type Upsample, which doubles the size"
     meant = _pooled_size(build, x, size, " and ".join(sides) or "unpool_size", fix)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
@@ -56,6 +57,7 @@ def detection_output(
     Tops: (1, 1, K, 7) image, class, score, xmin, ymin, xmax, ymax; by image, class and falling score. K
     is as many as there may be, and behind the last one stand rows of -1. With ``use_polygon``, of TextBoxes++, the
     locations have 12 numbers for each prior, and each row ends with four corners x, y from the upper left one on.
+    ``soft_nms`` is refused unless it is false, and then ``theta`` is not read.
     With ``clip``, of OpenCV, boxes are cut at the border of the image before any is suppressed.
     Source: weiliu89/caffe ``src/caffe/layers/detection_output_layer.cpp``, ``src/caffe/util/bbox_util.cpp``;
     sfzhang15/RefineDet and MhLiao/TextBoxes_plusplus, the files of the same names; opencv
@@ -198,6 +200,12 @@ def _suppression(param: Any, nms: NmsForm) -> Suppression:
             f"eta is {eta:g}, expected a number above 0, and at most 1",
             because="the threshold is multiplied by it",
             fix="set eta to 1 to leave the threshold as it is",
+        )
+    if param.nms_param.soft_nms:
+        raise UnsupportedLayerError(
+            "soft_nms lowers the scores of boxes that overlap",
+            because="only the suppression that drops them is supported",
+            fix=CUT_BEFORE_LAYER,
         )
     # Native layers turn a box round that is inside out; decoded so, none is.
     is_native = nms == "native" and eta == 1 and param.code_type == _priors_message().CENTER_SIZE

@@ -25,7 +25,7 @@ _MOST_BOXES = 10_000
 """At one place. Detectors have a few dozen."""
 
 
-@layer_rule("PriorBox")
+@layer_rule("PriorBox", "PriorBoxClustered")
 def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Value) -> list[Value]:
     """The boxes of SSD and its relatives: sizes and ratios at every place of a map, and their variances.
 
@@ -38,13 +38,16 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     The forks TextBoxes and FaceBoxes, which their nets do not show, have further boxes. ``denser_prior_boxes``, of
     TextBoxes++, puts each box again where the next place begins. Of tl_ssd, ``offset_w`` and ``offset_h`` make several
     places in each cell. Of Synopsys' fork, ``tf`` and ``keras`` order the boxes of a place otherwise, ``yx_order`` the
-    corners, and ``box_width`` and ``box_height`` state boxes.
+    corners, and ``box_width`` and ``box_height`` state boxes. PriorBoxClustered, of Intel's Caffe, states them as
+    ``width`` and ``height``.
     Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``; the same of zihaozhang9/FaceBoxes,
     sfzhang15/FaceBoxes, MhLiao/TextBoxes, MhLiao/TextBoxes_plusplus, julimueller/tl_ssd and
-    foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
+    foss-for-synopsys-dwc-arc-processors/synopsys-caffe; opencv ``modules/dnn/src/layers/prior_box_layer.cpp``.
     """
     param = layer.param
-    plane, boxes = _plane(layer, 0, feature_map), _boxes(param, build.options.fork)
+    is_clustered = layer.type == "PriorBoxClustered"
+    plane = _plane(layer, 0, feature_map)
+    boxes = _boxes_of_sides(param, "width", "height") if is_clustered else _boxes(param, build.options.fork)
     pixels = _image_size(param) or _plane(layer, 1, image)
     steps = _step_sizes(param) or (None, None)
     offset = 0.0 if param.offset_w else param.offset
@@ -135,7 +138,11 @@ def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:
         return _dense_boxes(param)
     if param.offset_w or param.offset_h:
         return _boxes_of_offsets(param)
-    boxes = _boxes_of_sides(param) if param.box_width or param.box_height else _sparse_boxes(param)
+    boxes = (
+        _boxes_of_sides(param, "box_width", "box_height")
+        if param.box_width or param.box_height
+        else _sparse_boxes(param)
+    )
     if fork == "textboxes" or param.denser_prior_boxes:  # each one again, half a step below
         down = 1 - param.offset if param.denser_prior_boxes else 0.5
         below = np.tile([[0, 0], [0, down]], (len(boxes.sides), 1))
@@ -187,14 +194,15 @@ def _with_ratios(size: int, ratios: list[np.float32]) -> list[tuple[float, float
     return [(size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR]
 
 
-def _boxes_of_sides(param: Any) -> _BoxesOfPlace:
-    widths, heights = [*param.box_width], [*param.box_height]
+def _boxes_of_sides(param: Any, width: str, height: str) -> _BoxesOfPlace:
+    """Boxes whose sides two fields list."""
+    widths, heights = [*getattr(param, width)], [*getattr(param, height)]
     if len(widths) != len(heights):
         raise NetError(
-            f"box_width is {_listed(widths)} and box_height {_listed(heights)}, expected as many",
+            f"{width} is {_listed(widths)} and {height} {_listed(heights)}, expected as many",
             fix="give each box both sides",
         )
-    for name, lengths in (("box_width", widths), ("box_height", heights)):
+    for name, lengths in ((width, widths), (height, heights)):
         _refuse_sizes(lengths, name)
     return _around_place(list(zip(widths, heights, strict=True)))
 

@@ -254,6 +254,12 @@ REFUSALS = [
         "  fix: set nms_threshold to 0 or more",
     ),
     detection(
+        "nms_param { soft_nms: true theta: 0.5 }",
+        ": soft_nms lowers the scores of boxes that overlap\n"
+        "  because only the suppression that drops them is supported\n"
+        '  fix: cut the net before this layer with outputs=["BLOB"]',
+    ),
+    detection(
         "nms_param { eta: 0 }",
         ": eta is 0, expected a number above 0, and at most 1\n"
         "  because the threshold is multiplied by it\n"

@@ -29,8 +29,17 @@ CASES = [
          [[[[1, 0, 0]], [[0, 2, 0]]], [[[0, 0, 3]], [[4, 0, 0]]]]),
     Case("one side", "Unpooling", "unpooling_param { kernel_size: 2 unpool_size: 3 }", [SQUARE, MASK],
          [[[[2, 0, 0], [0, 0, 1], [0, 3, 4]]]]),
+    Case("size of the windows", "Unpooling", "unpooling_param { kernel_h: 1 kernel_w: 3 stride: 2 pad_w: 1 }",
+         [SQUARE, MASK], [[[[2, 0, 0], [0, 0, 1], [0, 3, 4]]]]),
     Case("two sides", "Unpooling", "unpooling_param { unpool_h: 1 unpool_w: 9 }", [SQUARE, MASK],
          [[[[2, 0, 0, 0, 0, 1, 0, 3, 4]]]]),
+    Case("twice by the nearest", "DeephiResize",
+         "deephi_resize_param { scale_h: 2 scale_w: 2 resize_type: NEAREST }", [X],
+         np.kron(np.asarray(X), np.ones((2, 2)))),
+    Case("middles", "DeephiResize", "deephi_resize_param { new_height: 1 new_width: 6 }", [ROW],
+         [[[[0, 1.5, 4.5, 7.5, 10.5, 12]]]]),
+    Case("a scale with a fraction", "DeephiResize", "deephi_resize_param { scale_h: 1.9 scale_w: 0.4 }", [ROW],
+         [[[[6]]]]),
     Case("one row becomes two", "Interp", "interp_param { height: 2 width: 5 }", [ROW], [[[[0, 3, 6, 9, 12]] * 2]]),
     Case("to one pixel", "Interp", "interp_param { height: 1 width: 1 }", [SQUARE], [[[[1]]]]),
     Case("zoom before size", "Interp", "interp_param { zoom_factor: 2 height: 9 width: 9 }", [ROW],
@@ -108,10 +117,21 @@ REFUSALS = [
             "  because only MAX with a mask is supported\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]'),
     Message("Unpooling", "", IMAGE * 2,
-            f"{OF_TWO}(Unpooling): states no size\n  fix: set unpool_size in unpooling_param"),
+            f"{OF_TWO}(Unpooling): states neither its size nor a window\n"
+            "  fix: set unpool_size in unpooling_param, or kernel_size and stride as the Pooling has them"),
     Message("Unpooling", "unpooling_param { unpool_h: 8 }", IMAGE * 2,
             f"{OF_TWO}(Unpooling): states unpool_h alone\n"
             "  fix: state both unpool_h and unpool_w, or unpool_size for both"),
+    Message("DeephiResize", "", IMAGE,
+            f"{OP}(DeephiResize): states no size\n"
+            "  fix: state scale_h and scale_w in deephi_resize_param, or new_height and new_width"),
+    Message("DeephiResize", "deephi_resize_param { scale_h: 2 scale_w: 2 new_height: 3 new_width: 3 }", IMAGE,
+            f"{OP}(DeephiResize): states both a size and scales\n"
+            "  fix: state scale_h and scale_w in deephi_resize_param, or new_height and new_width"),
+    Message("DeephiResize", "deephi_resize_param { scale_h: 2 }", IMAGE,
+            f"{OP}(DeephiResize): states scale_h alone\n  fix: state both scale_h and scale_w"),
+    Message("DeephiResize", "deephi_resize_param { scale_h: 0.1 scale_w: 1 }", IMAGE,
+            f"{OP}(DeephiResize): the top would be 0 x 6\n  fix: state a larger size, or larger scales"),
     Message("Interp", "", IMAGE,
             f"{OP}(Interp): states no size\n"
             "  fix: set height and width, zoom_factor or shrink_factor in interp_param"),
