@@ -1,10 +1,8 @@
 """What a message says to change in the net itself is changed, and the net converts.
 
-``goldens/repairs/*.yaml`` hold nets by the module that refuses them, and by what the message proposes. A net is a
-prototxt, or ``TYPE(shapes of the bottoms) fields of the layer``: its bottoms are b0, b1 and so on, its top is y, or
-those after ``->``. Otherwise ``x=1x4: `` may stand for the inputs of a prototxt. ``<<bad|good>>`` are the text that is
-refused and the text that the message asks for; if it names several ways out, they follow each other. A mapping has
-the ``net`` and
+``goldens/repairs/*.yaml`` hold nets by the module that refuses them, and by what the message proposes: a prototxt, or
+what ``short_nets.py`` reads. ``<<bad|good>>`` are the text that is refused and the text that the message asks for; if
+it names several ways out, they follow each other. A mapping has the ``net`` and
 
 - ``with``: keywords of load and rewrite, in which marks may stand, too; ``files``: texts by names;
 - ``then``: what a net says that needs another repair after this one.
@@ -36,12 +34,10 @@ from prototrt.caffe_proto.text.scalars import BadValueError
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.repair_places import Line, RepairPlace, places_at, repair_places
-from prototrt.tests.small_nets import inputs_of, op
+from prototrt.tests.short_nets import ShortNet, written_out
 
-_LAYER = re.compile(r"(?P<type>\w+)\((?P<shapes>[^)]*)\)(?: -> (?P<tops>[\w ]+);)?(?P<fields>.*)", re.DOTALL)
-_INPUTS = re.compile(r"(\w+=[\dx]+(?:, \w+=[\dx]+)*): ")
 _MARK = re.compile(r"<<(.*?)>>", re.DOTALL)
-_LOADING = {each.name for each in fields(prototrt.LoadOptions)}
+_LOADING = {each.name for each in fields(prototrt.LoadOptions)} | {"weights"}
 _ROOT = ROOT.resolve()
 
 
@@ -56,31 +52,18 @@ class Case:
     then: str | None = None
 
     @property
-    def attempts(self) -> list[tuple[str, dict[str, Any]]]:
-        """The prototxt and the options as they are refused, and as each way out has them."""
+    def attempts(self) -> list[tuple[ShortNet, dict[str, Any]]]:
+        """The net and the options as they are refused, and as each way out has them."""
         counts = {len(mark.split("|")) for mark in _MARK.findall(self.net + self.options)}
         assert len(counts) == 1, f"{self.net}: as many ways in each mark"
         return [
-            (_prototxt(_chosen(self.net, way)), eval(f"dict({_chosen(self.options, way)})"))
+            (written_out(_chosen(self.net, way)), eval(f"dict({_chosen(self.options, way)})"))
             for way in range(counts.pop())
         ]
 
 
 def _chosen(text: str, way: int) -> str:
     return _MARK.sub(lambda mark: mark[1].split("|")[way], text)
-
-
-def _prototxt(net: str) -> str:
-    if layer := _LAYER.fullmatch(net.strip()):
-        shapes = {f"b{index}": shape for index, shape in enumerate(layer["shapes"].split(", "))}
-        return _inputs(shapes) + op(layer["type"], layer["fields"], shapes, (layer["tops"] or "y").split())
-    if whole := _INPUTS.match(net):
-        return _inputs(dict(each.split("=") for each in whole[1].split(", "))) + net[whole.end() :]
-    return net
-
-
-def _inputs(shapes: Mapping[str, str]) -> str:
-    return inputs_of({name: [*map(int, shape.split("x"))] for name, shape in shapes.items()})
 
 
 def _cases() -> Iterator[tuple[str, list[Case]]]:
@@ -140,11 +123,11 @@ def follow(case: Case) -> set[RepairPlace]:
     lines: list[tuple[str | None, Line]] = []
     with recorded(lines):
         errors = errors_of(bad, options, case.files)
-    check(any(is_advice(case.fix, error.fix) for error in errors), "\n".join([bad, *map(str, errors)]))
-    for text, options in repaired:
-        left = [str(error) for error in errors_of(text, options, case.files)]
+    check(any(is_advice(case.fix, error.fix) for error in errors), "\n".join([bad.text, *map(str, errors)]))
+    for good, options in repaired:
+        left = [str(error) for error in errors_of(good, options, case.files)]
         is_well = any(case.then in each for each in left) if case.then else not left
-        check(is_well, "\n".join([case.fix, text, str(options), *left]))
+        check(is_well, "\n".join([case.fix, good.text, str(options), *left]))
     made = {(of_ours(file), line) for fix, (file, line) in lines if fix is None or is_advice(case.fix, fix)}
     return {place for line in made for place in places_at(line)}
 
@@ -161,10 +144,15 @@ def of_ours(file: str) -> str:
     return str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else file
 
 
-def errors_of(text: str, options: Mapping[str, Any], files: Mapping[str, str]) -> Sequence[ConversionError]:
+def errors_of(
+    net: ShortNet, options: Mapping[str, Any], files: Mapping[str, str]
+) -> Sequence[ConversionError]:
     """What is wrong with a net: nothing if it converts."""
-    for name, content in {**files, "net.prototxt": text}.items():
+    for name, content in {**files, "net.prototxt": net.text}.items():
         Path(name).write_text(content)
+    if net.init is not None:
+        Path("init.pbtxt").write_text(net.init)
+        options = {"weights": "init.pbtxt", "random_weights": None, "shapes": net.shapes, **options}
     loading = {name: value for name, value in options.items() if name in _LOADING}
     others = {name: value for name, value in options.items() if name not in _LOADING}
     try:

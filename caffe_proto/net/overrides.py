@@ -94,7 +94,9 @@ def _fields(names: Sequence[str], where: str) -> list[FieldDescriptor]:
             raise NetError(
                 f'"{name}" is {"a message" if inner else "a value"}',
                 where=where,
-                fix=f"name one of its fields: {choices('', inner.fields_by_name)}" if inner else None,
+                fix=f"name one of its fields: {choices('', inner.fields_by_name)}"
+                if inner
+                else f'leave out ".{".".join(names[place + 1 :])}"',
             )
         path.append(field)
         descriptor = inner

@@ -84,7 +84,7 @@ def _needed(geometry: OperatorGeometry, x: Value, axis: int) -> int:
             because=ranges_text(size),
             fix=Worded("use a larger window, or {}", one_size(size.symbols))
             if isinstance(size, OpenSize)
-            else "use a smaller window or a larger input",
+            else "use a larger window, or a smaller stride or padding",
         )
     return (
         after if isinstance(inside, OpenSize) else max(fixed(out - 1, "a size") * stride + window - inside, 0)

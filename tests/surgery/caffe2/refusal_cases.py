@@ -59,7 +59,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "image",
         {"kernel": 1, "stride": 4, "legacy_pad": 3},
         ": the last window of axis 3 starts after the end of the input (1, 2, 5, 6)\n"
-        "  fix: use a smaller window or a larger input",
+        "  fix: use a larger window, or a smaller stride or padding",
     ),
     (
         "Conv",
