@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
@@ -34,7 +34,7 @@ from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.named_axes import caffe_layout
 from prototrt.surgery.passes.precision import precision_of
-from prototrt.surgery.passes.put_batch_first import put_batch_first
+from prototrt.surgery.passes.put_batch_first import put_batch_first, put_in_columns
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scan_bodies import scale_products, sink_sums
 from prototrt.surgery.passes.share_products import share_products
@@ -269,6 +269,11 @@ def laid_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] |
     if layout == "caffe" or (warning := _without_batch(moved)) is None:
         return moved
     return replace(moved, warnings=(*moved.warnings, f"{file}: {warning}"))
+
+
+def with_columns(graph: Graph, names: Collection[str]) -> Graph:
+    """A graph with streams in front, whose inputs of these names are (N, 1)."""
+    return put_in_columns(graph, names)
 
 
 def _without_batch(graph: Graph) -> str | None:

@@ -16,30 +16,83 @@ from prototrt.surgery.ir import Array
 from prototrt.tests import pose_maps
 from prototrt.tests.golden_cases import case_called
 from prototrt.tests.pose_maps import CROWD, Person, as_coco, drawn, recipe, standing
-from prototrt.tests.recipe_nets import RECIPES, convolution, layers, reference, scaled, write_net, write_photo
+from prototrt.tests.recipe_nets import (
+    RECIPES,
+    convolution,
+    layers,
+    reference,
+    scaled,
+    write_net,
+    write_photo,
+)
 from prototrt.tests.shown_pages import run_page
 from prototrt.tests.small_nets import inputs_of
+from prototrt.tests.tools.random_caffemodel import write_random
 
-pytest.importorskip("onnxruntime", reason="the recipes run models")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the recipes run models")
 
-CRNN = inputs_of({"data": (1, 1, 32, 100), "cont": (25, 1)}) + layers(
-    ("Convolution", convolution(6), ["data"], "conv1"),
+CRNN = inputs_of({"data": (1, 3, 32, 128)}) + layers(
+    ("Convolution", convolution(6), ["data"], "conv0"),
+    ("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", ["conv0"], "pool0"),
+    ("Convolution", convolution(8), ["pool0"], "conv1"),
     ("Pooling", "pooling_param { kernel_size: 2 stride: 2 }", ["conv1"], "pool1"),
-    ("Convolution", convolution(8), ["pool1"], "conv2"),
-    ("Pooling", "pooling_param { kernel_h: 16 kernel_w: 2 stride_h: 16 stride_w: 2 }", ["conv2"], "pool2"),
-    ("Permute", "permute_param { order: 3 order: 0 order: 1 order: 2 }", ["pool2"], "columns"),
-    ("Reshape", "reshape_param { shape { dim: 0 dim: 0 dim: -1 } }", ["columns"], "steps"),
-    ("LSTM", "recurrent_param { num_output: 12 }", ["steps", "cont"], "lstm"),
-    ("InnerProduct", "inner_product_param { num_output: 37 axis: 2 }", ["lstm"], "score"),
-    ("Softmax", "softmax_param { axis: 2 }", ["score"], "prob"),
+    ("Pooling", "pooling_param { kernel_h: 2 kernel_w: 1 stride_h: 2 stride_w: 1 }", ["pool1"], "pool2"),
+    (
+        "Pooling",
+        "pooling_param { kernel_size: 2 stride_h: 2 stride_w: 1 pad_w: 1 pad_h: 0 }",
+        ["pool2"],
+        "pool3",
+    ),
+    ("Convolution", "convolution_param { num_output: 512 kernel_size: 2 }", ["pool3"], "conv6"),
+    ("Reshape", "reshape_param { shape { dim: 1 dim: 512 dim: 32 } }", ["conv6"], "reshape"),
+    ("Permute", "permute_param { order: 2 order: 0 order: 1 }", ["reshape"], "permuted_data"),
+    (
+        "ContinuationIndicator",
+        "continuation_indicator_param { time_step: 32 batch_size: 1 }",
+        [],
+        "indicator",
+    ),
+    ("LSTM", "recurrent_param { num_output: 12 }", ["permuted_data", "indicator"], "lstm1"),
+    ("LSTM", "recurrent_param { num_output: 12 }", ["lstm1", "indicator"], "lstm2"),
+    ("InnerProduct", "inner_product_param { num_output: 37 axis: 2 }", ["lstm2"], "fc1"),
+    ("Softmax", "softmax_param { axis: 2 }", ["fc1"], "probs"),
 )
-LRCN = inputs_of({"cont_sentence": (1, 1), "input_sentence": (1, 1), "image_features": (1, 16)}) + layers(
+"""As crnn.caffe has it, with fewer channels."""
+LRCN = inputs_of(
+    {"cont_sentence": (1, 1000), "input_sentence": (1, 1000), "image_features": (1000, 1000)}
+) + layers(
     ("Embed", "embed_param { num_output: 8 input_dim: 20 bias_term: false }", ["input_sentence"], "embedded"),
     ("LSTM", "recurrent_param { num_output: 12 }", ["embedded", "cont_sentence"], "lstm1"),
     ("LSTM", "recurrent_param { num_output: 12 }", ["lstm1", "cont_sentence", "image_features"], "lstm2"),
     ("InnerProduct", "inner_product_param { num_output: 20 axis: 2 }", ["lstm2"], "predict"),
     ("Softmax", "softmax_param { axis: 2 }", ["predict"], "probs"),
 )
+"""As lisa-caffe-public has it, with fewer words and units."""
+ACTIVITY = (
+    'name: "activity"\n'
+    + inputs_of({"data": (160, 3, 227, 227), "clip_markers": (160, 1, 1, 1)})
+    + """
+layer { name: "pool" type: "Pooling" bottom: "data" top: "pool" pooling_param { pool: AVE kernel_size: 60 stride: 60 } }
+layer { name: "fc6" type: "InnerProduct" bottom: "pool" top: "fc6" inner_product_param { num_output: 4096 } }
+layer {
+  name: "reshape-data" type: "Reshape" bottom: "fc6" top: "fc6-reshape"
+  reshape_param { shape { dim: 16 dim: 10 dim: 4096 } }
+}
+layer {
+  name: "reshape-cm" type: "Reshape" bottom: "clip_markers" top: "reshape-cm"
+  reshape_param { shape { dim: 16 dim: 10 } }
+}
+layer {
+  name: "lstm1" type: "LSTM" bottom: "fc6-reshape" bottom: "reshape-cm" top: "lstm1" recurrent_param { num_output: 4 }
+}
+layer {
+  name: "fc8-final" type: "InnerProduct" bottom: "lstm1" top: "fc8-final"
+  inner_product_param { num_output: 11 axis: 2 }
+}
+layer { name: "probs" type: "Softmax" bottom: "fc8-final" top: "probs" softmax_param { axis: 2 } }
+"""
+)
+"""As lisa-caffe-public has it, with fewer layers and units."""
 FCN = inputs_of({"data": (1, 3, 64, 64)}) + layers(
     ("Convolution", convolution(6).replace("pad: 1", "pad: 9"), ["data"], "conv1"),
     ("Pooling", "pooling_param { kernel_size: 4 stride: 4 }", ["conv1"], "pool1"),
@@ -73,10 +126,11 @@ def test_every_page_is_listed_and_links_lead_somewhere() -> None:
 @pytest.mark.usefixtures("folder")
 def test_crnn() -> None:
     model = write_net(CRNN)
-    line = write_photo("line.png", 160, 40, "L")
+    line = write_photo("line.png", 160, 40)
     names = run_page(RECIPES / "crnn.md")
-    pixels = np.asarray(line.resize((128, 32)), np.float32)[None, None] / 127.5 - 1
-    prob = reference(model, {"data": pixels}, cont="drop", state="zero")["prob"]
+    pixels = np.asarray(line.resize((128, 32)), np.float32)[:, :, ::-1].transpose(2, 0, 1)[None] / 127.5 - 1
+    prob = reference(model, {"data": pixels}, cont="drop", state="zero")["probs"]
+    assert names["prob"].shape == (32, 37)
     np.testing.assert_allclose(names["prob"], prob[:, 0], atol=1e-5)
 
 
@@ -110,21 +164,40 @@ def python_of(page: str, begin: str, end: str) -> dict[str, Any]:
 @pytest.mark.usefixtures("folder")
 def test_lrcn() -> None:
     """Each word is the likeliest after those before it, as one call with all of them says."""
+    Path("deploy_lstm.prototxt").write_text(ACTIVITY)
+    assert write_random(Path("activity.caffemodel"), Path("deploy_lstm.prototxt"))
     model = scaled(write_net(LRCN), {"embedded": 30, "lstm1": 4, "lstm2": 4, "predict": 8})
     vocabulary = [f"word{number}" for number in range(1, 20)]
     Path("vocabulary.txt").write_text("\n".join(vocabulary))
-    features = np.random.default_rng(0).standard_normal((1, 16)).astype(np.float32)
+    features = np.random.default_rng(0).standard_normal((1, 1000)).astype(np.float32) / 8
     np.save("features.npy", features)
     names = run_page(RECIPES / "lrcn.md")
+    _expect_frames_as_a_clip()
     sentence = [1 + vocabulary.index(word) for word in names["caption"](features).split()]
     assert len({*sentence}) > 1
     read = np.array([[0], *([word] for word in sentence[:-1])], np.float32)
     cont = np.ones_like(read)
     cont[0] = 0
-    feeds = {"input_sentence": read, "cont_sentence": cont, "image_features": features}
+    feeds: dict[str, Array] = {"input_sentence": read, "cont_sentence": cont, "image_features": features}
     assert reference(model, feeds)["probs"][:, 0].argmax(1).tolist() == sentence
     drawn_twice = [names["caption"](features, temperature=1.0, seed=3) for _ in range(2)]
     assert drawn_twice[0] == drawn_twice[1] != names["caption"](features)
+
+
+def _expect_frames_as_a_clip() -> None:
+    """Frame by frame, the session and Triton's model answer as the net of 16 steps does."""
+    model = prototrt.load("deploy_lstm.prototxt", "activity.caffemodel")
+    data: Array = np.random.default_rng(1).standard_normal((160, 3, 227, 227), np.float32)
+    clip: Array = np.ones((160, 1, 1, 1), np.float32)
+    clip[:10] = 0
+    expected = reference(model, {"data": data, "clip_markers": clip})["probs"]
+    session = prototrt.Session("activity.onnx")
+    served = onnxruntime.InferenceSession("models/activity/1/model.onnx")
+    assert [size.shape for size in served.get_inputs() if size.name == "clip_markers"] == [["N", 1]]
+    for step in range(3):
+        row = step * 10
+        feeds: dict[str, Array] = {"data": data[row : row + 1], "clip_markers": clip[row : row + 1]}
+        np.testing.assert_allclose(session.run(feeds)["probs"][0, 0], expected[step, 0], atol=1e-5)
 
 
 @pytest.mark.slow

@@ -135,10 +135,15 @@ def _needed(parts: Iterable[Factors]) -> Factors:
 
 
 def _aligned(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | None:
-    """The factors of axes of size 1, for other such axes: from the last one on, or from the first one on."""
+    """The factors of axes of size 1, for other such axes: from the last one on, or from the first one on.
+
+    Those of a step of a stream, in more axes than that, are a row, as of several steps: its first axis counts it.
+    """
     if any(factor.size != 1 for factor in chain.from_iterable(parts)) or any(size != 1 for size in sizes):
         return None
     places, count = [place for place, factors in enumerate(parts) if factors], len(sizes)
+    if len(places) == len(parts) > 1 and count > len(parts):
+        return [_needed(parts), *[()] * (count - 1)]
     for shift in (count - len(parts), 0):
         if places and places[0] + shift >= 0 and places[-1] + shift < count:
             parted: list[Factors] = [()] * count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from prototrt.caffe_proto.common.errors import Origin
@@ -30,10 +30,31 @@ def put_batch_first(graph: Graph) -> Graph:
     layouts = {value.name: batch_first(value.shape, before[value.name]) for value in bindings}
     if all(layouts[name] == before[name] for name in layouts):
         return graph
-    moved = _Moved(graph)
-    for value in bindings:
-        moved.move(value, layouts[value.name])
-    return replace(moved.graph(), layout=replace(graph.layout, bindings=layouts))
+    return put_in_layouts(graph, layouts)
+
+
+def put_in_columns(graph: Graph, names: Collection[str]) -> Graph:
+    """The inputs of these names are (N, 1), each reshaped for its readers, if they were (N,) or (N, 1, 1, 1)."""
+    layouts: dict[str, BindingLayout] = {}
+    for value in graph.inputs:
+        column = (*value.shape[:1], 1)
+        if value.name in names and value.shape != column and {*value.shape[1:]} <= {1}:
+            moves = reshapes(value.shape, column), reshapes(column, value.shape)
+            first, *_ = graph.layout.bindings[value.name].axes
+            layouts[value.name] = BindingLayout((first, ()), *map(tuple, moves))
+    return put_in_layouts(graph, layouts) if layouts else graph
+
+
+def put_in_layouts(graph: Graph, layouts: Mapping[str, BindingLayout]) -> Graph:
+    """The graph with these of its inputs and outputs moved; ``from_caffe`` moves them from where they are."""
+    moved, after = _Moved(graph), dict(graph.layout.bindings)
+    for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        if (layout := layouts.get(value.name)) is not None:
+            moved.move(value, layout)
+            old = after.get(value.name, layout)
+            ways = (*old.from_caffe, *layout.from_caffe), (*layout.to_caffe, *old.to_caffe)
+            after[value.name] = BindingLayout(layout.axes, *ways) if old is not layout else layout
+    return replace(moved.graph(), layout=replace(graph.layout, bindings=after))
 
 
 def batch_first(shape: Shape, layout: BindingLayout) -> BindingLayout:

@@ -160,6 +160,10 @@ def cell(bottom: str, top: str) -> str:
     return layer("VanillaRNN", bottom, top, "recurrent_param { num_output: 5 }")
 
 
+def lstm(x: str, cont: str, top: str) -> str:
+    return layer("LSTM", f'{x}" bottom: "{cont}', top, "recurrent_param { num_output: 5 }")
+
+
 def swapped(bottom: str, top: str) -> str:
     return layer("Permute", bottom, top, "permute_param { order: 1 order: 0 order: 2 }")
 
@@ -184,6 +188,21 @@ AXES: dict[str, tuple[Shapes, str, dict[str, str]]] = {
         {"x": (1, 4)},
         reshaped("x", "s", 1, 1, 4) + cell("s", "h"),
         {"x": "N ."},
+    ),
+    "rows with axes of size 1": (
+        {"x": (3, 2, 4), "m": (6, 1, 1, 1)},
+        reshaped("m", "c", 3, 2) + lstm("x", "c", "h"),
+        {"m": "T*N . . ."},
+    ),
+    "rows with axes of size 1, of one step": (
+        {"x": (1, 2, 4), "m": (2, 1, 1)},
+        reshaped("m", "c", 1, 2) + lstm("x", "c", "h"),
+        {"m": "N . ."},
+    ),
+    "rows with axes of size 1, of one step of one stream": (
+        {"x": (1, 1, 4), "m": (1, 1, 1, 1), "n": (1, 1, 1)},
+        reshaped("m", "c", 1, 1) + lstm("x", "c", "h") + reshaped("n", "d", 1, 1) + lstm("x", "d", "i"),
+        {"m": "N . . .", "n": "N . .", "x": "T N .", "h_h_0": ". N ."},
     ),
     "streams in front": ({"x": (2, 3, 4)}, swapped("x", "s") + cell("s", "h"), {"x": "N T .", "h": "T N ."}),
     "the last steps": (

@@ -12,6 +12,7 @@ import numpy as np
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.converter.options import Platform, TritonOptions
 from prototrt.surgery.ir import (
     Array,
@@ -27,7 +28,7 @@ from prototrt.surgery.ir import (
 )
 from prototrt.surgery.ir.layout import STREAMS, Factors
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.pipeline import rewrite
+from prototrt.surgery.pipeline import rewrite, with_columns
 
 USUAL_BATCH = 8
 """The largest batch, unless the user says another one."""
@@ -92,6 +93,8 @@ def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> Serv
     fixed = rewrite(model, options=replace(options, cont="keep"))
     result = _batched(model, options, asked, fixed)
     names = _control_names(model, options, result.graph)
+    # A server marks the start of a sequence in one number, (N, 1).
+    result = replace(result, graph=with_columns(result.graph, names))
     controls = tuple(value for value in result.graph.inputs if value.name in names)
     served = replace(result, controls=controls, initial=_initial(rewriting.state_arrays, fixed, result))
     _refuse_platform(served, asked.platform)
@@ -108,7 +111,8 @@ def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, fixed:
         _refuse_other_axes(graph, fixed)
     except ConversionError as error:
         if fixed.recurrences:
-            return _one_by_one(rewrite(model, options=first), batch, asked.platform, error)
+            graph = rewrite(model, options=first)
+            return _one_by_one(graph, batch, asked.platform, error, _open_reshapes(model, fixed))
         if (asked.max_batch_size or 1) > 1:
             raise _no_batch(error, Worded("use {}", Option("max_batch_size", 1))) from error
         return Served(rewrite(model, options=first), 0, unbatched=str(error).splitlines()[0])
@@ -202,13 +206,33 @@ def _refuse_other_axes(graph: Graph, fixed: Graph) -> None:
             raise NetError(f'the first axis of "{value.name}" {_written(value.shape)} is not the batch')
 
 
-def _one_by_one(graph: Graph, batch: int, platform: Platform, error: ConversionError) -> Served:
+def _open_reshapes(model: Model, fixed: Graph) -> Worded:
+    """How each call becomes one step of any number of streams, in a net whose Reshapes state steps and streams."""
+    recurrent = [layer for layer in model.layers if layer_type(layer.type).states]
+    read = {bottom for layer in recurrent for bottom in layer.bottoms[:2]}
+    overrides = {
+        f"{layer.name}.reshape_param.shape.dim": ",".join(map(str, (1, -1, *layer.param.shape.dim[2:])))
+        for layer in model.layers
+        if layer.type == "Reshape" and not read.isdisjoint(layer.tops) and len(layer.param.shape.dim) > 1
+    }
+    if not overrides:
+        return Worded("let the batch vary in the prototxt: {}", _OPEN_RESHAPE)
+    way = Worded("let the batch vary: {}", Option("overrides", overrides))
+    shapes = {
+        value.name: (1, *value.shape[1:])
+        for value in fixed.inputs
+        if value not in fixed.state_inputs and value.shape[:1] != (1,) and len(value.shape) > 1
+    }
+    return Worded("{} {}", way, Option("shapes", shapes)) if shapes else way
+
+
+def _one_by_one(graph: Graph, batch: int, platform: Platform, error: ConversionError, way: Worded) -> Served:
     """A recurrent net that takes one stream: the Python backend calls it once for each sequence."""
     first = {value.name: value.shape[:1] for value in (*graph.inputs, *graph.outputs)}
     strange = [name for name, size in first.items() if size != (1,)]
     if platform == "python" and not strange:
         return Served(graph, batch)
-    fix = Worded("let the batch vary in the prototxt: {}", _OPEN_RESHAPE)
+    fix = way
     if not strange:
         alone = Option("platform", "python")
         fix = Worded("{}; or use {}, which computes sequences one by one", fix, alone)

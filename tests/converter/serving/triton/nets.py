@@ -42,3 +42,20 @@ def served(text: str, asked: TritonOptions | None = None, **rewriting: Any) -> S
     with tempfile.TemporaryDirectory() as folder:
         model = loaded(Path(folder), text, random_weights=1)
         return serve(model, RewriteOptions(**rewriting), asked or TritonOptions(platform="python"))
+
+
+def frames(steps: int, streams: int, rows: int, markers: tuple[int, ...]) -> str:
+    """An LSTM over rows (T*N, 3), which a Reshape cuts, with marks that have further axes of size 1."""
+    return (
+        inputs_of({"data": (rows, 3), "clip_markers": (rows, *markers)})
+        + f"""
+layer {{
+  name: "reshape-data" type: "Reshape" bottom: "data" top: "x"
+  reshape_param {{ shape {{ dim: {steps} dim: {streams} dim: 3 }} }}
+}}
+layer {{
+  name: "reshape-cm" type: "Reshape" bottom: "clip_markers" top: "cont"
+  reshape_param {{ shape {{ dim: {steps} dim: {streams} }} }}
+}}
+{LSTM}"""
+    )

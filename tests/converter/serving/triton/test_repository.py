@@ -14,7 +14,7 @@ import pytest
 from prototrt.converter.serving.triton import repository
 from prototrt.converter.serving.triton.config import config_of
 from prototrt.tests.command_line import STREAM, WEIGHTS, done, run
-from prototrt.tests.converter.serving.triton.nets import LSTM, POOLING, ROWS, lstm, lstm_of_one_stream
+from prototrt.tests.converter.serving.triton.nets import LSTM, POOLING, ROWS, frames, lstm, lstm_of_one_stream
 from prototrt.tests.small_nets import inputs_of
 
 ROOT = Path(__file__).parents[3]
@@ -182,8 +182,17 @@ REFUSED = {
         (),
         "error: the net cannot take a batch of requests\n"
         '  because NET:8: layer "lstm" (LSTM), bottom "cont": shape is (1, N), expected (N, 1)\n'
-        "  fix: let the batch vary in the prototxt: a Reshape to (T, N, 64) with one step has shape"
-        " { dim: 1 dim: -1 dim: 64 }; or use --platform python, which computes sequences one by one\n",
+        "  fix: let the batch vary: --set reshape.reshape_param.shape.dim=1,-1,3; or use --platform python, which"
+        " computes sequences one by one\n",
+    ),
+    "steps and streams in Reshapes": (
+        frames(3, 2, 6, (1, 1, 1)),
+        (),
+        "error: the net cannot take a batch of requests\n"
+        '  because NET:4: layer "reshape-data" (Reshape), bottom "data": shape is (N, 3), which cannot'
+        " become (3, 2, 3)\n"
+        "  fix: let the batch vary: --set reshape-data.reshape_param.shape.dim=1,-1,3"
+        " --set reshape-cm.reshape_param.shape.dim=1,-1 --shape data:1x3 --shape clip_markers:1x1x1x1\n",
     ),
     "several steps": (
         lstm(3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,14 +13,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.options import Platform, TritonOptions
 from prototrt.converter.running.sessions.session import Session
 from prototrt.converter.serving.triton.served import Served
 from prototrt.converter.serving.triton.serving import Arrays, Request, Serving
 from prototrt.surgery.ir import Array, Dim, DType, OpenSize, Range, Recurrence, Value
-from prototrt.tests.converter.serving.triton.nets import POOLING, ROWS, lstm, lstm_of_one_stream, served
-from prototrt.tests.small_nets import inputs_of, numbers
+from prototrt.tests.converter.serving.triton.nets import (
+    POOLING,
+    ROWS,
+    frames,
+    lstm,
+    lstm_of_one_stream,
+    served,
+)
+from prototrt.tests.small_nets import inputs_of, loaded, numbers
 
 FRAMES = numbers(4, 6, 1, 3)
 """Four sequences of six frames."""
@@ -56,6 +66,24 @@ def alone(kind: str, sequence: int) -> list[Array]:
 
 
 ALONE = {kind: [alone(kind, sequence) for sequence in range(4)] for kind in STREAMS}
+
+
+@pytest.mark.parametrize("markers", [(), (1,), (1, 1), (1, 1, 1)])
+@pytest.mark.parametrize("platform", ["onnxruntime", "tensorrt", "python"])
+def test_a_mark_with_further_axes_is_one_number(
+    platform: Platform, markers: tuple[int, ...], tmp_path: Path
+) -> None:
+    """(1, 1, 1, 1) as in LRCN: Triton gives (N, 1). What is computed is what the net of several steps computes."""
+    net = served(frames(1, -1, 1, markers), TritonOptions(platform=platform))
+    (mark,) = net.controls
+    assert mark.shape[1:] == (1,)
+    whole = prototrt.rewrite(loaded(tmp_path, frames(3, 1, 3, (1,)), random_weights=1))
+    data, marks = numbers(3, 3), np.array([[0], [1], [1]], np.float32)
+    expected = Session(whole).run({"data": data, "clip_markers": marks})["y"]
+    session = Session(net.graph)
+    for step, y in enumerate(expected):
+        feeds = {"data": data[step : step + 1], mark.name: marks[step : step + 1]}
+        np.testing.assert_allclose(session.run(feeds)["y"].reshape(y.shape), y, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", STREAMS)
