@@ -137,7 +137,7 @@ def _open_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
     places, windows = range(2, len(seen.shape), 2), range(3, len(seen.shape), 2)
     seen = seen.transpose(0, 1, *places, *windows)
     channels = fixed(x.shape[1], "axis 1 (channels)") * math.prod(op.window)
-    return seen.reshape(x.shape[0], channels, *seen.shape[-len(windows) :]).value
+    return seen.reshape(x.shape[0], channels, *seen.shape[-len(windows) :])
 
 
 def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:

@@ -53,7 +53,7 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
     """
     rois = proposed(build, layer, score, move, info, _proposing_of(build, layer, score, info))
     scores = rois.scores.reshape(rois.scores.shape[0])
-    return rois.tops(build, layer, rois.regions.value, scores.value)
+    return rois.tops(build, layer, rois.regions, scores)
 
 
 def _proposing_of(build: LayerBuilder, layer: Layer, score: Value, info: Value) -> Proposing:
@@ -117,7 +117,7 @@ def rpn(build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Valu
 def _tops_of_four_axes(build: LayerBuilder, layer: Layer, rois: Proposals) -> list[Value]:
     rows = rois.scores.shape[0]
     regions, scores = rois.regions.reshape(rows, 5, 1, 1), rois.scores.reshape(rows, 1, 1, 1)
-    return rois.tops(build, layer, regions.value, scores.value)
+    return rois.tops(build, layer, regions, scores)
 
 
 @python_rule("rpn.proposal_layer.ProposalLayer", "pylayer.proposal_layer.ProposalLayer")
@@ -154,7 +154,7 @@ def py_faster_rcnn_proposal(
         suppression=Suppression(threshold, of_pixel_corners),
     )
     rois = proposed(build, layer, score, move, info, how)
-    return rois.tops(build, layer, rois.regions.value, rois.scores.value)
+    return rois.tops(build, layer, rois.regions, rois.scores)
 
 
 @python_rule("SSH.layers.proposal_layer.ProposalLayer")
