@@ -51,6 +51,7 @@ OF_THE_NET = (
     "settings",
     "rules",
     "replace",
+    "plugin",
     "layout",
     "keep_constant",
     "recurrences",

@@ -11,7 +11,8 @@ from prototrt.caffe_proto.model import Layer
 
 _STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"
-_VOLUMES = "NxCxLxHxW"
+_OVER_VOLUMES = {_IMAGES: "NxCxLxHxW", "Rx5": "Rx3"}
+"""Shapes where windows slide over volumes: a rect has an item, and the beginning and the end of a stretch of time."""
 _STATES = "1xNxH"
 
 
@@ -50,7 +51,7 @@ def _axes(blob: str, layers: Sequence[Layer], of_embedding: bool = False) -> str
                 return _STATES
             if not facts.keeps_axes:
                 example = facts.example[min(index, len(facts.example) - 1)]
-                return _VOLUMES if example == _IMAGES and _is_over_volumes(layers) else example
+                return _OVER_VOLUMES.get(example, example) if _is_over_volumes(layers) else example
             alike.update(layer.tops)
     return _IMAGES
 

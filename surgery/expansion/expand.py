@@ -48,6 +48,7 @@ from prototrt.surgery.expansion.refusals import (
     refuse_unsuited_shapes,
     shapes_of_nothing,
 )
+from prototrt.surgery.expansion.shape_trials import with_fitting_shapes
 from prototrt.surgery.ir import Graph, LeftOut, Shape, Value, element_count
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
@@ -98,6 +99,7 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
         )
+        with_fitting_shapes(model, asked, attempt, [error])
         raise error
     if options.strict:
         refuse_left_out(result.graph)

@@ -27,11 +27,11 @@ from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.options import Started, without_progress
 from prototrt.surgery.expansion.expand import Expansion, UnexpandedNet, attempt
+from prototrt.surgery.expansion.fitting import Sizes, usual_shapes
+from prototrt.surgery.expansion.shape_trials import ShapeTrials
 from prototrt.surgery.ir import LeftOut
 from prototrt.surgery.options import RewriteOptions
 
-_INVENTED = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
-"""Sizes for the letters of a shape that the net does not state."""
 _MOST_STEPS = 3
 _SUFFIXES = (".prototxt", ".prototxt.txt", ".pbtxt")
 
@@ -161,17 +161,20 @@ def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_
         with silent():
             model = load(file, options=loading)
         fed = _without_inputs(model)
-        result = attempt(model, _with_shapes(options, fed if tries_shapes else {}))
+        result = attempt(model, _with_shapes(options, usual_shapes(fed) if tries_shapes else {}))
         shapes = {**fed, **(result.shapes if isinstance(result, UnexpandedNet) else {})}
-        if shapes and tries_shapes:
-            result = attempt(model, _with_shapes(options, shapes))
+        tried: Mapping[str, Sizes] = usual_shapes(shapes)
+        if isinstance(result, UnexpandedNet) and shapes and tries_shapes:
+            tried = ShapeTrials.of(model, options, attempt, result.errors).fitting(shapes)[0]
+            result = attempt(model, _with_shapes(options, tried))
     except ConversionError as error:
         return SurveyedNet(file, Verdict.NOT, error.text, _lacking([error]), step=_step([error]))
     if isinstance(result, Expansion):
         graph = result.graph
         note = next((text for text in graph.warnings if "keep_constant" in options_in(text)), "")
         outputs = tuple(value.name for value in graph.outputs) if graph.left_out else ()
-        whole = _but_shapes(SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes, note=note))
+        whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes, note=note)
+        whole = _but_shapes(whole, tried)
         return _but_left_out(whole, graph.left_out)
     errors, outputs = result.errors, tuple(result.cut)
     of_shapes = (ShapeError,) if model.weights.file else (ShapeError, WeightsError)
@@ -180,7 +183,7 @@ def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_
         unsuited = SurveyedNet(
             file, Verdict.CONVERTS, result.error().text, shapes=shapes, only_tried=tries_shapes
         )
-        return _but_left_out(_but_shapes(unsuited), result.left_out)
+        return _but_left_out(_but_shapes(unsuited, tried), result.left_out)
     verdict = Verdict.IN_PART if outputs else Verdict.NOT
     step = "" if result.left_out else _step(errors)
     return SurveyedNet(file, verdict, result.error().text, _lacking(errors), outputs, shapes, step)
@@ -190,15 +193,15 @@ def _is_of(error: ConversionError, fed: Collection[str]) -> bool:
     return isinstance(error, MissingBlobError) and error.bottom in fed
 
 
-def _with_shapes(options: RewriteOptions, shapes: Mapping[str, Sequence[int | str]]) -> RewriteOptions:
-    return replace(options, shapes={**(options.shapes or {}), **_invented(shapes)})
+def _with_shapes(options: RewriteOptions, shapes: Mapping[str, Sizes]) -> RewriteOptions:
+    return replace(options, shapes={**(options.shapes or {}), **shapes})
 
 
-def _but_shapes(net: SurveyedNet) -> SurveyedNet:
+def _but_shapes(net: SurveyedNet, tried: Mapping[str, Sizes]) -> SurveyedNet:
     """The net that converts; only with shapes from its user if it states none. The message is to be pasted."""
     if not net.shapes:
         return net
-    usual = Option("shapes", _invented(net.shapes))
+    usual = Option("shapes", tried)
     if net.only_tried:
         message = Worded("give {}; {} was tried:\n{}", Option("shapes", net.shapes), usual, net.message)
         return replace(net, verdict=Verdict.NEEDS_SHAPE, message=message)
@@ -222,16 +225,6 @@ def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
     message = Worded.joined("\n", filter(None, [*(layer.warning for layer in left_out), net.message]))
     step = _rule_for(lacking[0]) if len(lacking) == 1 else ""
     return replace(net, verdict=Verdict.IN_PART, message=message, lacking=lacking, step=step)
-
-
-def _invented(shapes: Mapping[str, Sequence[int | str]]) -> dict[str, tuple[int, ...]]:
-    return {
-        name: tuple(
-            size if isinstance(size, int) else _INVENTED.get(size) or (int(size) if size.isdecimal() else 1)
-            for size in sizes
-        )
-        for name, sizes in shapes.items()
-    }
 
 
 def _lacking(errors: Iterable[ConversionError]) -> tuple[str, ...]:

@@ -1,0 +1,155 @@
+"""What a message proposes as shapes of inputs is tried on the net's own layers before it is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prototrt.caffe_proto import Model
+from prototrt.caffe_proto.common.errors import (
+    ConversionError,
+    MissingBlobError,
+    MissingShapesError,
+    ShapeError,
+    distinct,
+)
+from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.net.shape_examples import example_shape
+from prototrt.caffe_proto.weights.interface import NoWeights, RandomWeights
+from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
+from prototrt.surgery.expansion.fitting import Letters, Sizes, fitting_shapes, usual_shapes
+from prototrt.surgery.expansion.needed_layers import inputs_of
+from prototrt.surgery.options import RewriteOptions
+
+Attempt = Callable[[Model, RewriteOptions], object]
+"""Expands a net; what it returns has ``errors`` where it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTrials:
+    """Expands a net with other shapes of its inputs, without drawing weights."""
+
+    model: Model
+    options: RewriteOptions
+    attempt: Attempt
+    known: Collection[str]
+    """Errors of the net whatever the shapes are."""
+
+    @classmethod
+    def of(
+        cls, model: Model, options: RewriteOptions, attempt: Attempt, errors: Sequence[ConversionError]
+    ) -> ShapeTrials:
+        if isinstance(model.weights, RandomWeights):
+            model = replace(model, weights=NoWeights())
+        known = {error.text for error in distinct(errors) if not isinstance(error, ShapeError)}
+        return cls(model, replace(options, require_weights=False), attempt, known)
+
+    def fitting(
+        self, shapes: Letters, pixels: tuple[int, int] | None = None
+    ) -> tuple[Mapping[str, Sizes], Sequence[ConversionError]]:
+        """Shapes with which the layers fit; or the best that were found, and what is wrong with them."""
+        return fitting_shapes(shapes, self.model.layers, self.misfits, pixels)
+
+    def misfits(self, shapes: Mapping[str, Sizes]) -> Sequence[ConversionError]:
+        """What is wrong with these shapes."""
+        try:
+            result = self.attempt(
+                self.model, replace(self.options, shapes={**(self.options.shapes or {}), **shapes})
+            )
+        except ConversionError as error:
+            return distinct([error])
+        return [error for error in distinct(getattr(result, "errors", ())) if error.text not in self.known]
+
+
+def with_fitting_shapes(
+    model: Model, options: RewriteOptions, attempt: Attempt, errors: Sequence[ConversionError]
+) -> None:
+    """Add to errors about shapes with which shapes the net's layers fit, where the usual ones do not."""
+    if model.framework != "caffe" or options.dynamic or options.sizes or profile_of(options).names():
+        return
+    singles = distinct(errors)
+    asking = [error for error in singles if _asks(error, model)]
+    trials = ShapeTrials.of(model, options, attempt, errors)
+    if asking:
+        shapes = _asked(asking, model)
+        if trials.misfits(usual_shapes(shapes)):
+            _advise(asking, *trials.fitting(shapes))
+    elif all(isinstance(error, ShapeError) and _joins(error, model) for error in singles):
+        _advise_pixels(singles[-1], _images(model, options), trials)
+
+
+def _joins(error: ConversionError, model: Model) -> bool:
+    """Whether several bottoms of a layer do not fit, which the net makes: they come by several ways from one image."""
+    joining = [layer for layer in model.layers if layer.origin == error.origin and len(layer.bottoms) > 1]
+    return any(not {*inputs_of(model)}.issuperset(layer.bottoms) for layer in joining)
+
+
+def _asks(error: ConversionError, model: Model) -> bool:
+    return isinstance(error, MissingShapesError) or (
+        isinstance(error, MissingBlobError) and error.bottom in model.missing
+    )
+
+
+def _asked(errors: Sequence[ConversionError], model: Model) -> Letters:
+    """The shapes that errors ask for."""
+    shapes: dict[str, Sequence[int | str]] = {}
+    for error in errors:
+        if isinstance(error, MissingShapesError):
+            shapes |= error.shapes
+        elif isinstance(error, MissingBlobError):
+            shapes[error.bottom] = example_shape(error.bottom, model.layers, model.sizes)
+    return shapes
+
+
+def _advise(
+    asking: Sequence[ConversionError], shapes: Mapping[str, Sizes], misfits: Sequence[ConversionError]
+) -> None:
+    """Say which shapes fit, in place of letters for other axes; or that those that were tried do not."""
+    last, tried = asking[-1], Option("shapes", shapes)
+    if misfits:
+        reason = misfits[0].text.splitlines()[0]
+        last.fix = Worded("{}; no usual sizes fit: with {}, {}", last.fix, tried, reason)
+        return
+    for error in asking:
+        error.fix = _with_other_axes(error.fix, shapes)
+    last.fix = Worded("{}; the layers fit with {}", last.fix, tried)
+
+
+def _with_other_axes(part: object, fitting: Mapping[str, Sizes]) -> Any:
+    """A text whose options state shapes with as many axes as those that fit."""
+    if isinstance(part, Worded):
+        return Worded(part._template, *(_with_other_axes(each, fitting) for each in part._parts))
+    if isinstance(part, Option) and part.name == "shapes" and isinstance(part.value, Mapping):
+        shapes = {
+            name: fitting[name] if name in fitting and len(fitting[name]) != len(sizes) else sizes
+            for name, sizes in part.value.items()
+        }
+        return Option("shapes", shapes)
+    return part
+
+
+def _advise_pixels(error: ConversionError, images: Mapping[str, Sizes], trials: ShapeTrials) -> None:
+    """Say with which images the layers fit, where all images have one size, which the user or the file states."""
+    pixels = {shape[2:] for shape in images.values()}
+    if len(pixels) != 1:
+        return
+    (height, width), *_ = pixels
+    fitting, misfits = trials.fitting(
+        {name: (*shape[:2], "H", "W") for name, shape in images.items()}, (height, width)
+    )
+    if not misfits:
+        advice = Worded("use sizes that fit, as in {}", Option("shapes", fitting))
+        error.fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
+
+
+def _images(model: Model, options: RewriteOptions) -> dict[str, Sizes]:
+    """The shapes of the inputs that hold images."""
+    stated = {
+        top: tuple(shape.dim)
+        for layer in model.layers
+        if layer.type == "Input"
+        for top, shape in zip(layer.tops, [*layer.message.input_param.shape] * len(layer.tops), strict=False)
+    }
+    shapes = {**stated, **shapes_of_options(options)}
+    return {name: tuple(shape) for name, shape in shapes.items() if len(shape) == 4 and min(shape[2:]) > 1}
