@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto import load
-from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
+from prototrt.caffe_proto.common.errors import (
+    ConversionError,
+    OptionsError,
+    Origin,
+    UnsupportedLayerError,
+    distinct,
+    silent,
+)
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
@@ -39,6 +46,7 @@ from prototrt.converter.options import (
     Progress,
     Way,
 )
+from prototrt.surgery.expansion.needed_layers import is_cut
 from prototrt.surgery.options import Precision, RewriteOptions
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import rewrite
@@ -203,6 +211,10 @@ class Product:
 
             self._next_steps(graph)
             checked_onnx(graph, self._exporting)
+        elif self.model_suffix is None:
+            from prototrt.converter.files.readers.tensorrt_limits import refuse_beyond_tensorrt
+
+            refuse_beyond_tensorrt(graph)
 
     def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         header = self.converting.emit_header
@@ -362,7 +374,37 @@ def begin_conversion(
     rewriting = product.rewriting(options.part(RewriteOptions))
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
-    return PreparedConversion(product, rewriting, model, listener(rewrite(model, options=rewriting)))
+    graph = rewrite(model, options=rewriting)
+    if is_cut(model, rewriting.outputs):
+        model, graph = _cut(product, rewriting, model, graph)
+    return PreparedConversion(product, rewriting, model, listener(graph))
+
+
+def _cut(product: Product, rewriting: RewriteOptions, model: Model, graph: Graph) -> tuple[Model, Graph]:
+    """The net cut before the layers that the product cannot have, as before those without a rule."""
+    while refused := _refused(product, graph):
+        layers = [
+            replace(layer, problems=(*layer.problems, *refused[layer.origin]))
+            if layer.origin in refused
+            else layer
+            for layer in model.layers
+        ]
+        model = replace(model, layers=tuple(layers))
+        graph = rewrite(model, options=rewriting)
+    return model, graph
+
+
+def _refused(product: Product, graph: Graph) -> Mapping[Origin, Sequence[ConversionError]]:
+    """By layer, why the product cannot have it. Raises ``ConversionError`` for what is wrong with no layer."""
+    refused: dict[Origin, list[ConversionError]] = {}
+    try:
+        product.refuse(graph)
+    except ConversionError as error:
+        for each in distinct([error]):
+            if each.origin is None or not isinstance(each, UnsupportedLayerError):
+                raise
+            refused.setdefault(each.origin, []).append(each)
+    return refused
 
 
 def convert_files(

@@ -10,7 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto import ConversionError
-from prototrt.tests.command_line import done
+from prototrt.tests.command_line import done, run
 
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }'
 
@@ -214,3 +214,43 @@ def test_quiet_does_not_silence_it(net: Callable[[list[str]], prototrt.Model], t
     )
     batch = done("batch", "list.yaml", "-o", "out", "-q")
     assert (batch.stdout, batch.stderr) == ("", f"warning: n: {LEFT_OUT}\n")
+
+
+ROWS = layer("Input", "s", "", "s", "input_param { shape { dim: 2 dim: 1 } }")
+REFUSED = [
+    *TRUNK,
+    ROWS,
+    layer("Filter", "f", "b s", "f"),
+    layer("TanH", "p", "f", "p"),
+    layer("TanH", "q", "a", "q"),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("opencv", "needs Compress, which OpenCV"),
+        ("datacenter", "its output size depends on input values"),
+    ],
+)
+def test_auto_cuts_before_what_a_program_refuses(
+    target: str, reason: str, net: Callable[[list[str]], prototrt.Model]
+) -> None:
+    net(REFUSED)
+    options = ["--target", target, "--output", "auto", "--verify"]
+    warning = done("convert", "net.prototxt", "-o", "net.onnx", *options).stderr.splitlines()[0]
+    assert warning.startswith(
+        f'warning: the net ends before this layer: net.prototxt:5: layer "f" (Filter): {reason}'
+    )
+    manifest = json.loads(Path("net.onnx.json").read_text())
+    assert [value["name"] for value in manifest["outputs"]] == ["b", "q"]
+    assert [each["layer"] for each in manifest["left_out"]] == ["f"]
+
+
+def test_what_a_program_refuses_is_refused_if_nothing_is_before_it(
+    net: Callable[[list[str]], prototrt.Model],
+) -> None:
+    net([INPUT, ROWS, layer("Filter", "f", "x s", "f")])
+    result = run("convert", "net.prototxt", "-o", "net.onnx", "--target", "opencv", "--output", "auto")
+    assert result.exit_code == 3
+    assert "needs Compress, which OpenCV" in result.stderr

@@ -24,11 +24,11 @@ from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework, framework_named
 from prototrt.surgery.expansion.live_outputs import fed_net, refuse_dead_end, remarks_on_inputs
 from prototrt.surgery.expansion.needed_layers import (
-    AUTO,
     NeededPart,
     can_be_avoided,
     independent,
     inputs_of,
+    is_cut,
     last_computable,
     remarks,
     sources_of,
@@ -89,7 +89,7 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
 
     Raises ``ConversionError`` with all independent problems.
     """
-    is_auto = list(options.outputs or ()) == [AUTO] and AUTO not in model.blobs
+    is_auto = is_cut(model, options.outputs)
     asked = replace(options, outputs=None) if is_auto else options
     result = attempt(model, asked)
     if is_auto and isinstance(result, UnexpandedNet) and result.cut:

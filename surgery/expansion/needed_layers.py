@@ -126,6 +126,11 @@ AUTO = "auto"
 """The name of an output that cuts the net before the layers that cannot be converted."""
 
 
+def is_cut(model: Model, outputs: Sequence[str] | None) -> bool:
+    """Whether the net is to be cut before the layers that cannot be converted."""
+    return list(outputs or ()) == [AUTO] and AUTO not in model.blobs
+
+
 def last_computable(
     layers: Sequence[Layer], expanded: Collection[Layer], outputs: Collection[str]
 ) -> list[str]:
