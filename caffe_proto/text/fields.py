@@ -37,7 +37,7 @@ _DEEPEST = 100
 """Blocks within each other. Those of Caffe's messages are five deep."""
 
 
-class Field(NamedTuple):
+class TextField(NamedTuple):
     """A field, or one element of its list. Whoever gets a field that opens a block or a list reads that next."""
 
     name: str
@@ -71,10 +71,10 @@ class Fields:
     def line(self, offset: int) -> int:
         return bisect_right(self._line_ends, offset - 1) + 1
 
-    def found(self, offset: int) -> Token:
+    def token_at(self, offset: int) -> Token:
         """The next token. Raises ``UnreadableFileError`` where it is none, or what follows it: that says more."""
-        found, *_ = islice(self.tokens(offset), 2)
-        return found
+        token, *_ = islice(self.tokens(offset), 2)
+        return token
 
     def tokens(self, start: int) -> Iterator[Token]:
         """All tokens from an offset on, but for comments."""
@@ -88,7 +88,7 @@ class Fields:
             if token.kind is not TokenKind.COMMENT:
                 yield token
 
-    def fields(self, path: FieldPath, block: Field | None = None) -> Iterator[Field]:
+    def fields(self, path: FieldPath, block: TextField | None = None) -> Iterator[TextField]:
         """The fields of a block that was just opened, or of the file. ``path`` leads to them.
 
         Raises ``BrokenTextError`` for a broken structure, ``UnreadableFileError`` for what is no token.
@@ -104,10 +104,10 @@ class Fields:
                 if place - match.start(1) > LONGEST:
                     self._refuse_long(match.start(1))
                 if opening:
-                    yield Field(name, match.start(1), colon is not None, opening, place - 1)
+                    yield TextField(name, match.start(1), colon is not None, opening, place - 1)
                     self._take(*_SEPARATORS)
                 else:
-                    yield Field(
+                    yield TextField(
                         name, match.start(1), colon is not None, self._value() if colon else "", place
                     )
                     if text[self.place : self.place + 1] in _SEPARATORS:
@@ -118,7 +118,7 @@ class Fields:
             elif text[place : place + 1] != "#":  # one match reads a limited number of comments
                 raise self._no_field(path, block)
 
-    def elements(self, of: Field, path: FieldPath) -> Iterator[Field]:
+    def elements(self, of: TextField, path: FieldPath) -> Iterator[TextField]:
         """The elements of a list that was just opened, as fields of its name."""
         if self._take("]"):
             return
@@ -131,7 +131,7 @@ class Fields:
             if not self._take(","):
                 raise self.broken(self.place, path, "found {}, expected , or ] in the list")
 
-    def skip(self, opening: Field, path: FieldPath) -> None:
+    def skip(self, opening: TextField, path: FieldPath) -> None:
         """Read past a block or a list that was just opened, whatever is in it."""
         awaited = [CLOSING[opening.value]]
         for token in self.tokens(self.place):
@@ -155,7 +155,7 @@ class Fields:
         self, offset: int, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None
     ) -> BrokenTextError:
         """The error for a broken structure at an offset. ``{}`` in its words is the token there."""
-        token = self.found(offset)
+        token = self.token_at(offset)
         return BrokenTextError(self.line(token.offset), path, problem.replace("{}", str(token)), because, fix)
 
     def _value(self) -> str:
@@ -188,8 +188,8 @@ class Fields:
         self.place += is_next
         return is_next
 
-    def _no_field(self, path: FieldPath, block: Field | None) -> BrokenTextError:
-        token = self.found(self.place)
+    def _no_field(self, path: FieldPath, block: TextField | None) -> BrokenTextError:
+        token = self.token_at(self.place)
         if block and token.kind is TokenKind.END:
             return self._cut_short(CLOSING[block.value], path, block)
         if not block and token.text in ("}", ">"):
@@ -198,7 +198,7 @@ class Fields:
             )
         return self.broken(self.place, path, "found {}, expected the name of a field")
 
-    def _cut_short(self, closing: str, path: FieldPath, of: Field) -> BrokenTextError:
+    def _cut_short(self, closing: str, path: FieldPath, of: TextField) -> BrokenTextError:
         return self.broken(
             len(self.text),
             path,

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, UnsupportedLayerError
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, enum_name, is_repeated
-from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, Field, FieldPath, Fields
+from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, FieldPath, Fields, TextField
 from prototrt.caffe_proto.text.scalars import BadValueError, number_of, signed, string
 
 _OF_THE_PLACE = (
@@ -97,14 +97,14 @@ def message_of(text: str) -> dict[str, Any]:
         raise ValueError(f"no message: {error}") from error
 
 
-def _block(fields: Fields, opening: Field | None) -> dict[str, Any]:
+def _block(fields: Fields, opening: TextField | None) -> dict[str, Any]:
     block: dict[str, Any] = {}
     for field in fields.fields((), opening):
         _add(block, field.name, _value(fields, field))
     return block
 
 
-def _value(fields: Fields, field: Field) -> Any:
+def _value(fields: Fields, field: TextField) -> Any:
     if field.value == "[":
         return [_value(fields, element) for element in fields.elements(field, ())]
     if field.value in CLOSING:
@@ -124,8 +124,9 @@ def _add(block: dict[str, Any], name: str, value: Any) -> None:
     if name not in block:
         block[name] = value
         return
-    before = block[name] if isinstance(block[name], list) else [block[name]]
-    block[name] = [*before, *(value if isinstance(value, list) else [value])]
+    if not isinstance(block[name], list):
+        block[name] = [block[name]]
+    block[name] += value if isinstance(value, list) else [value]
 
 
 _TOPOLOGY = ("bottom", "exclude", "include", "name", "phase", "top", "type")

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, message_class, required_fields
-from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, Field, FieldPath, Fields
+from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, FieldPath, Fields, TextField
 from prototrt.caffe_proto.text.findings import Finding, OpenLayer
 from prototrt.caffe_proto.text.fixes import explain_unknown, fix_of_value
 from prototrt.caffe_proto.text.scalars import (
@@ -105,9 +105,9 @@ class _Reader:
     layer: OpenLayer | None = None
     left: dict[str, int] = dataclasses.field(default_factory=_MOST.copy)  # how often fields may still occur
 
-    def read_fields(self, message: Message, block: Field | None, path: FieldPath) -> None:
+    def read_fields(self, message: Message, block: TextField | None, path: FieldPath) -> None:
         """Read the fields of a block that was opened, or of the file, into ``message``."""
-        first: dict[str, Field] = {}
+        first: dict[str, TextField] = {}
         for field in self.text.fields(path, block):
             owner, definition = message, field_definition(message.DESCRIPTOR, field.name)
             if definition is None:
@@ -139,7 +139,7 @@ class _Reader:
             fix = "split the net, or get the file again if it is damaged"
             raise self.text.broken(offset, path, problem, fix=fix)
 
-    def _find_second(self, field: Field, path: FieldPath, name: str, first: Field) -> None:
+    def _find_second(self, field: TextField, path: FieldPath, name: str, first: TextField) -> None:
         self._find(
             field.offset,
             path,
@@ -150,7 +150,7 @@ class _Reader:
         )
 
     def _read_defined(
-        self, message: Message, definition: FieldDefinition, field: Field, path: FieldPath
+        self, message: Message, definition: FieldDefinition, field: TextField, path: FieldPath
     ) -> None:
         """Read one value; for a repeated field, it may be a list in brackets."""
         if not (field.has_colon or definition.is_message):
@@ -172,7 +172,7 @@ class _Reader:
             self.lines.setdefault(path[0], []).append(self.text.line(offset))
 
     def _read_message(
-        self, message: Message, definition: FieldDefinition, field: Field, path: FieldPath
+        self, message: Message, definition: FieldDefinition, field: TextField, path: FieldPath
     ) -> None:
         if field.value not in ("{", "<"):
             problem = f"found {{}}, expected {{ after {definition.name}"
@@ -194,7 +194,7 @@ class _Reader:
             self.layer = None
 
     def _read_value(
-        self, message: Message, definition: FieldDefinition, field: Field, path: FieldPath
+        self, message: Message, definition: FieldDefinition, field: TextField, path: FieldPath
     ) -> None:
         if not field.value or field.value in CLOSING:
             problem = f"found {{}}, expected a value for {definition.name}"
@@ -224,7 +224,7 @@ class _Reader:
         return True
 
     def _read_unknown(
-        self, field: Field, descriptor: Descriptor, path: FieldPath, block: Field | None
+        self, field: TextField, descriptor: Descriptor, path: FieldPath, block: TextField | None
     ) -> None:
         if block and field.name in _LAYER_FIELDS and field.value in ("{", "<") and not field.has_colon:
             raise self.text.broken(
@@ -248,7 +248,7 @@ class _Reader:
             finding.value = value if len(value) < _LONGEST_KEPT else ""
             explain_unknown(finding, field.name, descriptor)
 
-    def _skip_value(self, field: Field, path: FieldPath) -> None:
+    def _skip_value(self, field: TextField, path: FieldPath) -> None:
         """Skip the value of an unknown field: a scalar, or a block up to its closing sign."""
         if field.value in CLOSING:
             self.text.skip(field, (*path, field.name))

@@ -1,4 +1,4 @@
-"""Protobuf text, cut into tokens: the words of its form stand here alone."""
+"""Protobuf text, cut into tokens."""
 
 from __future__ import annotations
 

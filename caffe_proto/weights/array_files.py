@@ -26,8 +26,8 @@ def weights_of_arrays(file: str, layers: Index) -> StoredWeights:
     than their file."""
     needed = 4 * sum(prod(blob.shape) for blobs in layers.values() for blob in blobs.values())
     refuse_beyond_memory("holding its weights", needed, file, os.path.getsize(file))
-    found = {layer: partial(_in_order, blobs) for layer, blobs in layers.items()}
-    return StoredWeights(file, found, holds_shared_once=True)
+    readers = {layer: partial(_in_order, blobs) for layer, blobs in layers.items()}
+    return StoredWeights(file, readers, holds_shared_once=True)
 
 
 def _in_order(blobs: dict[int, StoredBlob]) -> Sequence[StoredBlob | None]:

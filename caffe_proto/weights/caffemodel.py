@@ -57,8 +57,8 @@ def open_caffemodel(source: OpenFile) -> StoredWeights:
             fix="give the file with the weights (a mean file or a solver state has none)",
         )
     by_name, repeated = _by_name(layers, file)
-    found = {name: partial(_blobs, buffer, blobs, file, name) for name, blobs in by_name.items()}
-    return StoredWeights(file, found, warnings=repeated)
+    readers = {name: partial(_blobs, buffer, blobs, file, name) for name, blobs in by_name.items()}
+    return StoredWeights(file, readers, warnings=repeated)
 
 
 def _blobs(buffer: Buffer, blobs: Sequence[Field], file: str, layer: str) -> Sequence[StoredBlob]:
