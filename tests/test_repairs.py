@@ -4,7 +4,7 @@
 what ``short_nets.py`` reads. ``<<bad|good>>`` are the text that is refused and the text that the message asks for; if
 it names several ways out, they follow each other. A mapping has the ``net`` and
 
-- ``with``: keywords of load and rewrite, in which marks may stand, too; ``files``: texts by names;
+- ``with``: keywords of load and rewrite, and ``files``: texts by names; marks may stand in both, too;
 - ``then``: what a net says that needs another repair after this one.
 
 ``remaining`` counts, by room, the places of the source that no case reaches. The test of it tells them by module.
@@ -29,12 +29,13 @@ import yaml
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError, Problems
+from prototrt.caffe_proto.text.fields import BrokenTextError
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.scalars import BadValueError
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.repair_places import Line, RepairPlace, places_at, repair_places
-from prototrt.tests.short_nets import ShortNet, written_out
+from prototrt.tests.short_nets import written_out
 
 _MARK = re.compile(r"<<(.*?)>>", re.DOTALL)
 _LOADING = {each.name for each in fields(prototrt.LoadOptions)} | {"weights"}
@@ -52,14 +53,20 @@ class Case:
     then: str | None = None
 
     @property
-    def attempts(self) -> list[tuple[ShortNet, dict[str, Any]]]:
-        """The net and the options as they are refused, and as each way out has them."""
-        counts = {len(mark.split("|")) for mark in _MARK.findall(self.net + self.options)}
+    def attempts(self) -> list[tuple[dict[str, str], dict[str, Any]]]:
+        """The files and the options as they are refused, and as each way out has them."""
+        texts = (self.net, self.options, *self.files.values())
+        counts = {len(mark.split("|")) for mark in _MARK.findall("".join(texts))}
         assert len(counts) == 1, f"{self.net}: as many ways in each mark"
-        return [
-            (written_out(_chosen(self.net, way)), eval(f"dict({_chosen(self.options, way)})"))
-            for way in range(counts.pop())
-        ]
+        return [self._attempt(way) for way in range(counts.pop())]
+
+    def _attempt(self, way: int) -> tuple[dict[str, str], dict[str, Any]]:
+        net, options = written_out(_chosen(self.net, way)), eval(f"dict({_chosen(self.options, way)})")
+        files = {name: _chosen(text, way) for name, text in self.files.items()} | {"net.prototxt": net.text}
+        if net.init is None:
+            return files, {"random_weights": 1, **options}
+        files["init.pbtxt"] = net.init
+        return files, {"weights": "init.pbtxt", "shapes": net.shapes, **options}
 
 
 def _chosen(text: str, way: int) -> str:
@@ -119,15 +126,15 @@ def follow_all(module: str) -> frozenset[RepairPlace]:
 
 def follow(case: Case) -> set[RepairPlace]:
     """Convert the net as it is refused, then each repaired one; the places that made the message."""
-    (bad, options), *repaired = case.attempts
+    bad, *repaired = case.attempts
     lines: list[tuple[str | None, Line]] = []
     with recorded(lines):
-        errors = errors_of(bad, options, case.files)
-    check(any(is_advice(case.fix, error.fix) for error in errors), "\n".join([bad.text, *map(str, errors)]))
-    for good, options in repaired:
-        left = [str(error) for error in errors_of(good, options, case.files)]
+        errors = errors_of(*bad)
+    check(any(is_advice(case.fix, error.fix) for error in errors), "\n".join([case.net, *map(str, errors)]))
+    for good in repaired:
+        left = [str(error) for error in errors_of(*good)]
         is_well = any(case.then in each for each in left) if case.then else not left
-        check(is_well, "\n".join([case.fix, good.text, str(options), *left]))
+        check(is_well, "\n".join([case.fix, str(good), *left]))
     made = {(of_ours(file), line) for fix, (file, line) in lines if fix is None or is_advice(case.fix, fix)}
     return {place for line in made for place in places_at(line)}
 
@@ -144,19 +151,14 @@ def of_ours(file: str) -> str:
     return str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else file
 
 
-def errors_of(
-    net: ShortNet, options: Mapping[str, Any], files: Mapping[str, str]
-) -> Sequence[ConversionError]:
+def errors_of(files: Mapping[str, str], options: Mapping[str, Any]) -> Sequence[ConversionError]:
     """What is wrong with a net: nothing if it converts."""
-    for name, content in {**files, "net.prototxt": net.text}.items():
+    for name, content in files.items():
         Path(name).write_text(content)
-    if net.init is not None:
-        Path("init.pbtxt").write_text(net.init)
-        options = {"weights": "init.pbtxt", "random_weights": None, "shapes": net.shapes, **options}
     loading = {name: value for name, value in options.items() if name in _LOADING}
     others = {name: value for name, value in options.items() if name not in _LOADING}
     try:
-        prototrt.rewrite(prototrt.load("net.prototxt", **{"random_weights": 1, **loading}), **others)
+        prototrt.rewrite(prototrt.load("net.prototxt", **loading), **others)
     except Problems as problems:
         return problems.errors
     except ConversionError as error:
@@ -168,7 +170,7 @@ def errors_of(
 def recorded(lines: list[tuple[str | None, Line]]) -> Iterator[None]:
     """Within the block, ``lines`` are told the calls under way whenever a problem is made, with its fix."""
     with ExitStack() as stack:
-        for kind in (ConversionError, Finding, BadValueError):
+        for kind in (ConversionError, Finding, BadValueError, BrokenTextError):
             stack.enter_context(patch.object(kind, "__init__", _recording(kind.__init__, lines)))
         yield
 

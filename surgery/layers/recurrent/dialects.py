@@ -8,7 +8,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
-from prototrt.surgery.ir import Array, Dim, element_count, fixed
+from prototrt.surgery.ir import Array, Dim, element_count, fixed, measure
 from prototrt.surgery.ir.uniform_constants import map_elements, stacked
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, read_blobs
@@ -132,7 +132,7 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     Source: Russell91/apollocaffe ``src/caffe/layers/lstm_unit_layer.cpp``.
     """
     param, cells = layer.param, int(layer.param.num_cells)
-    if len(x.shape) < 2 or not memory.shape or cells < 1:
+    if len(x.shape) < 2 or cells < 1 or measure(memory.shape) != measure((x.shape[0], cells)):
         raise ShapeError(
             f"shapes are {x.shape} and {memory.shape} with num_cells {cells}, expected (N, K) and (N, num_cells)",
             fix="set num_cells in lstm_unit_param, and give it x and memory with a row for each stream",
