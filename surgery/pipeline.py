@@ -32,6 +32,7 @@ from prototrt.surgery.passes.join_columns import join_columns
 from prototrt.surgery.passes.join_products import join_products
 from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
+from prototrt.surgery.passes.mixed_steps import layers_that_mix_steps
 from prototrt.surgery.passes.named_axes import caffe_layout
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.put_batch_first import put_batch_first, put_in_columns
@@ -253,6 +254,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     if products and precision_of(graph) != options.precision:
         warning = f"{model.file}: {options.precision} has no effect: the net has no product {products}"
         graph = replace(graph, warnings=(*graph.warnings, warning))
+    graph = _with_warning_of_mixed_steps(graph, model.file)
     graph = laid_out(graph, options.layout, model.file, sound)
     if options.sequence != "auto":
         refuse_impossible_form(graph, options.sequence, options.force)
@@ -260,6 +262,23 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     graph = run(graph, [_LOOP if is_for_operators else FORMS[options.sequence]], sound)
     tell(graph.warnings, but=model.warnings)
     return graph
+
+
+def _with_warning_of_mixed_steps(graph: Graph, file: str) -> Graph:
+    """The graph; with a warning if it continues sequences over calls, but layers mix steps without a state."""
+    layers = layers_that_mix_steps(graph) if graph.recurrences else []
+    if not layers:
+        return graph
+    warning = Worded(
+        "{}: {} {} the steps of a sequence: in several calls it has other results than in one call; give each call a"
+        " whole sequence, with {} {}",
+        file,
+        listed([f'"{layer}"' for layer in layers]),
+        "mixes" if len(layers) == 1 else "mix",
+        Option("cont", "drop"),
+        Option("state", "zero"),
+    )
+    return replace(graph, warnings=(*graph.warnings, warning))
 
 
 def laid_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] | None = None) -> Graph:

@@ -30,7 +30,13 @@ def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
     outputs of primitives carry that through the graph, in both directions. In a net without a Scan, the states that the
     user feeds back tell the same; in one without recurrences, images (N, C, H, W) have streams on their first axis.
     """
-    names = _AxisNames(graph)
+    names = axis_names(graph)
+    return {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
+
+
+def axis_names(graph: Graph) -> AxisNames:
+    """What is known of the axes of all values."""
+    names = AxisNames(graph)
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan) and not node.op.over_places]
     for node, scan in scans:
         names.learn_from(node, scan)
@@ -41,10 +47,10 @@ def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
             if len(value.shape) >= 4:
                 names.learn((value, 0), (Factor(STREAMS, value.shape[0]),))
     names.spread()
-    return {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
+    return names
 
 
-class _AxisNames:
+class AxisNames:
     """The factors of axes, as far as they are known."""
 
     def __init__(self, graph: Graph) -> None:
@@ -71,6 +77,10 @@ class _AxisNames:
             factors if all(factor.name in (STEPS, STREAMS) for factor in factors) else ()
             for factors in each_axis
         )
+
+    def names(self, value: Value) -> list[list[str]]:
+        """The names of the factors of each axis."""
+        return [[factor.name for factor in factors] for factors in self.of(value)]
 
     def learn_from(self, node: Node, scan: Scan) -> None:
         """What a Scan says of its sequences and states. One that only counts says nothing."""
