@@ -359,7 +359,12 @@ class PreparedConversion:
 
     def write(self, progress: Progress | None = None) -> dict[str, Any]:
         """Write the product, checked if that is asked for; return its manifest. Raises ``ConversionError``."""
-        truth = self.truth if self.product.converting.verify else None
+        truth = None
+        if self.product.converting.verify:
+            from prototrt.converter.checking.machines.memory import refuse_large_values
+
+            refuse_large_values(self.graph, self.rewriting)
+            truth = self.truth
         return self.product.write(self.graph, progress, truth)
 
 

@@ -117,6 +117,10 @@ def test_values_that_take_more_than_the_limit_are_not_computed(tmp_path: Path) -
         f'error: {path}:2: layer "t" (TanH): computing the layer takes 160.0 MB, expected at most 100.0 MB\n'
         "  fix: use smaller shapes, or allow more with --max-memory 1GB\n",
     )
+    with little_memory():
+        converted = run("convert", *limited, "--verify", "-o", str(tmp_path / "net.onnx"))
+        timed = run("bench", *limited)
+    assert (converted.stderr, timed.stderr) == (result.stderr, result.stderr)
     np.savez(tmp_path / "in.npz", x=np.zeros(1, np.float32))
     ran = run("run", *limited, "--inputs", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz"))
     assert ran.stderr == result.stderr

@@ -219,11 +219,14 @@ def calibrate(
 
 
 def rewritten(model: str, loading: LoadOptions, rewriting: RewriteOptions) -> Graph:
-    """The graph of a net with weights; its warnings are printed."""
+    """The graph of a net with weights, to be computed here; its warnings are printed."""
+    from prototrt.converter.checking.machines.memory import refuse_large_values
     from prototrt.converter.conversion import load_with_weights
     from prototrt.surgery.pipeline import rewrite
 
-    return report_graph(rewrite(load_with_weights(model, loading, rewriting), options=rewriting))
+    graph = report_graph(rewrite(load_with_weights(model, loading, rewriting), options=rewriting))
+    refuse_large_values(graph, rewriting)
+    return graph
 
 
 def session_of(
@@ -233,7 +236,6 @@ def session_of(
 
     Raises ``UsageError`` for options that are for one of the others.
     """
-    from prototrt.converter.checking.machines.memory import refuse_large_values
     from prototrt.converter.running.runtime.plan_file import is_plan
     from prototrt.converter.running.sessions.session import Session, is_onnx_file
 
@@ -249,7 +251,6 @@ def session_of(
         if asked.device is not None and on not in ON_DEVICES:
             raise click.UsageError(f"--device is for --on {', '.join(ON_DEVICES)}")
         graph = rewritten(model, loading, rewriting)
-        refuse_large_values(graph, rewriting)
         return Session(graph, on=on, cut=True, device=asked.device)
     _refuse_other_ways(on, "engine", model, "an engine")
     return running.session(model, *of_a_call)
