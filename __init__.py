@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto.options import LoadOptions, Phase
     from prototrt.converter.backends.onnx.export import export_onnx
     from prototrt.converter.backends.tensorrt.builder import Plan, build
+    from prototrt.converter.backends.tensorrt_python.export import export_tensorrt_python
     from prototrt.converter.backends.torch.export import export_torch
     from prototrt.converter.builder_options import (
         ComputeCapability,
@@ -171,6 +172,7 @@ __all__ = [
     "doctor",
     "draw",
     "export_onnx",
+    "export_tensorrt_python",
     "export_torch",
     "get_weights",
     "inspect",
@@ -233,6 +235,7 @@ _HOMES = {
         "prototrt.converter.builder_options",
     ),
     "export_onnx": "prototrt.converter.backends.onnx.export",
+    "export_tensorrt_python": "prototrt.converter.backends.tensorrt_python.export",
     "export_torch": "prototrt.converter.backends.torch.export",
     **dict.fromkeys(
         (

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto import load
@@ -25,7 +26,7 @@ from prototrt.caffe_proto.common.errors import (
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
-from prototrt.converter.checking.machines.targets import Target, target_called
+from prototrt.converter.checking.machines.targets import PROGRAM, Target, target_called
 from prototrt.converter.files.companions.manifest import content_of, digest_of
 from prototrt.converter.files.machine_types import refuse_types
 from prototrt.converter.files.machines import version
@@ -99,6 +100,8 @@ def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
 class Product:
     """The product of a conversion: an engine, an ONNX model if ``file`` ends in ``.onnx``, a PyTorch module in ``.py``.
 
+    For the target tensorrt-python it is a program instead, which builds the engine.
+
     ``precision`` is the precision of the graph. Raises ``OptionsError`` for options of the other one, or of another
     target.
     """
@@ -135,7 +138,7 @@ class Product:
         building, target = self.building, self.target
         if self.model_suffix and (target is None or not target.uses_trtexec):
             names = [option.name for option, _ in chosen_options(building)]
-            others = ("tf32", "keep_batch_norm", "backend")
+            others = ("tf32", "backend") if self.is_program else ("tf32", "keep_batch_norm", "backend")
             names += [name for name in others if getattr(building, name) != getattr(BuildOptions, name)]
             if names:
                 raise OptionsError(
@@ -145,7 +148,9 @@ class Product:
                         "is" if len(names) == 1 else "are",
                         self.model_suffix,
                     ),
-                    fix=Worded(
+                    fix="give it to the program, whose --help lists the builder's options"
+                    if self.is_program
+                    else Worded(
                         "choose a FILE that ends in .plan, or use {} for an engine elsewhere",
                         Option("target", "datacenter"),
                     ),
@@ -173,8 +178,13 @@ class Product:
 
     @property
     def model_suffix(self) -> str | None:
-        """``.onnx`` or ``.py`` for a model, which programs other than TensorRT read; None for an engine."""
+        """``.onnx`` or ``.py`` for a model or a program; None for an engine."""
         return next((suffix for suffix in (".onnx", ".py") if self.file.lower().endswith(suffix)), None)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is Python that builds the engine, not a PyTorch module."""
+        return self.converting.target == PROGRAM
 
     @property
     def target(self) -> Target | None:
@@ -211,6 +221,10 @@ class Product:
 
             self._next_steps(graph)
             checked_onnx(graph, self._exporting)
+        elif self.is_program:
+            from prototrt.converter.backends.tensorrt_python.export import program_of
+
+            program_of(graph, Path(self.file), self.building.keep_batch_norm)
         elif self.model_suffix is None:
             from prototrt.converter.files.readers.tensorrt_limits import refuse_beyond_tensorrt
 
@@ -218,6 +232,12 @@ class Product:
 
     def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         header = self.converting.emit_header
+        if self.is_program:
+            from prototrt.converter.backends.tensorrt_python.export import export_tensorrt_python
+
+            notes = self._checked(graph, PROGRAM, truth) if self.converting.verify else {}
+            keeps = self.building.keep_batch_norm
+            return export_tensorrt_python(graph, self.file, keep_batch_norm=keeps, notes=notes, header=header)
         if self.model_suffix == ".py":
             from prototrt.converter.backends.torch.export import export_torch
 
@@ -415,7 +435,7 @@ def _refused(product: Product, graph: Graph) -> Mapping[Origin, Sequence[Convers
 def convert_files(
     file: str, options: ConversionOptions, listener: GraphListener = lambda graph: graph
 ) -> Converted:
-    """A net and its weights become an engine, an ONNX model or a PyTorch module. Raises ``ConversionError``.
+    """A net and its weights become an engine, a model or a program. Raises ``ConversionError``.
 
     ``listener`` hears of the graph before that is made.
     """

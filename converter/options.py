@@ -47,6 +47,7 @@ TargetName: TypeAlias = Literal[
     "onnx",
     "opencv",
     "openvino",
+    "tensorrt-python",
 ]
 """The machines and programs that results are made for; see ``TARGETS``."""
 TileLowering: TypeAlias = Literal["broadcast", "native", "plugin"]
@@ -55,8 +56,9 @@ PoolSizes: TypeAlias = Mapping[str, str | int]
 Profiles: TypeAlias = Sequence[Mapping[str, Sequence[int]]]
 """The smallest, usual and largest size, by the name of the size, for each profile."""
 Way: TypeAlias = Literal[
-    "reference", "network", "onnx", "onnx-lstm", "torch", "opencv", "openvino", "openvino-f32", "engine"
-]
+    "reference", "network", "onnx", "onnx-lstm", "torch", "tensorrt-python", "opencv", "openvino", "openvino-f32",
+    "engine",
+]  # fmt: skip
 """The ways to run a graph; see ``Session``."""
 WAY_NAMES: tuple[Way, ...] = get_args(Way)
 ON_DEVICES: tuple[Way, ...] = ("onnx", "onnx-lstm", "torch")
@@ -198,6 +200,7 @@ class ConvertOptions(Options):
     target: TargetName | str | None = one_of(
         TargetName,
         "The machine or program that will run the result: rtx gets an engine; onnx, opencv and openvino an ONNX model;"
+        " tensorrt-python a program that builds the engine through TensorRT's API;"
         " the others (jetpack4 to jetpack7 are Jetsons by their JetPack, jetson is JetPack 6.1 and 6.2) an ONNX model"
         " and a script that builds the engine there. Or the name of a machine, such as orin-nano, thor, xavier, nano,"
         " t4, a100, rtx4090: then what it cannot compute is refused.",
@@ -226,8 +229,8 @@ class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOpti
     )
     file: PathLike = field(
         metadata=meaning(
-            "The file to write: an ONNX model if it ends in .onnx, a PyTorch module if in .py, else an"
-            " engine."
+            "The file to write: an ONNX model if it ends in .onnx, a PyTorch module if in .py (or a program, for"
+            " target tensorrt-python), else an engine."
         )
     )
     _: KW_ONLY

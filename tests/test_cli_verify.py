@@ -137,8 +137,8 @@ def test_verify_names_the_ways_there_are() -> None:
     result = run("verify", DEPLOY, WEIGHTS, "--on", "network,paper")
     assert result.exit_code == 2
     assert (
-        "--on is 'paper', expected one of reference, network, onnx, onnx-lstm, torch, opencv, openvino,"
-        " openvino-f32, engine" in result.stderr
+        "--on is 'paper', expected one of reference, network, onnx, onnx-lstm, torch, tensorrt-python, opencv,"
+        " openvino, openvino-f32, engine" in result.stderr
     )
 
 

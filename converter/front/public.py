@@ -312,7 +312,7 @@ def deepstream(
 
 @takes_options(ConversionOptions)
 def convert(model: PathLike, options: ConversionOptions) -> Converted:
-    """Convert the files of a net to an engine or an ONNX model, as the command does.
+    """Convert the files of a net to an engine, a model or a program, as the command does.
 
     ``converted.files`` are the files that were written, ``converted.manifest`` is the content of the manifest. Raises
     ``ConversionError``.

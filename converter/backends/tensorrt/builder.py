@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.options import refuse_other, takes_options
@@ -45,6 +45,7 @@ from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import lowered
 
 log = logging.getLogger(__name__)
+N = TypeVar("N", bound=Network)
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,11 @@ def network_of(
     graph: Graph, backend: Backend, tile: TileLowering = "native", *, keep_batch_norm: bool = False
 ) -> Network:
     """The graph as TensorRT's network, before it is built."""
-    network = Network(backend, tile)
+    return filled(Network(backend, tile), graph, keep_batch_norm=keep_batch_norm)
+
+
+def filled(network: N, graph: Graph, *, keep_batch_norm: bool = False) -> N:
+    """The network, once it has the layers of the graph."""
     prepared = lowered(graph, "tensorrt-batch-norm" if keep_batch_norm else "tensorrt")
     lower(prepared, network)
     network.primitives = len([*walk(prepared)])

@@ -17,7 +17,7 @@ from prototrt.converter.backends.torch.safetensors import write_safetensors
 from prototrt.converter.backends.torch.source import module_text
 from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed
 from prototrt.converter.files.writing.publication import publication
-from prototrt.converter.files.writing.side_files import refuse_foreign, torch_weights
+from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign
 from prototrt.converter.files.writing.texts import python, write_text
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.passes.precision import precision_of
@@ -48,7 +48,7 @@ def export_torch(
             fix=Worded("use {}", Option("precision", "fp32")),
         )
     _refuse_name(Path(path))
-    weights = torch_weights(os.fspath(path))
+    weights = module_weights(os.fspath(path))
     source = module_text(lowered(graph, "torch"), Path(weights).name)
     with publication(path) as files:
         write_text(files, path, source.text, python)

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.files import LARGEST_TEXT, errors_for_user, ope
 from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
 from prototrt.surgery.ir import Array
 
-_TYPES = {"float32": "F32", "int32": "I32", "int64": "I64", "bool": "BOOL"}
+_TYPES = {"float32": "F32", "float16": "F16", "int32": "I32", "int64": "I64", "int8": "I8", "bool": "BOOL"}
 _READ = {
     "F64": "<f8",
     "F32": "<f4",

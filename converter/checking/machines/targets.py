@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph, Value
 
 
+PROGRAM: Final = "tensorrt-python"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A kind of machine.
 
-    ``backend`` builds its engine here. Where that is None the machine gets an ONNX model. ``uses_trtexec``: it builds
-    an engine from that, with NVIDIA's program. ``because`` says why it takes no other ``precisions``. ``batches``: it
-    joins requests to batches, and so needs the batch first. ``readers`` are the programs that must read the model: see
-    ``converter/files/readers/``. ``release`` is that of its TensorRT. ``first_look`` is Python that opens a model,
-    ``nms`` the only form of suppression that its program computes, ``remark`` what a user of the program should know.
-    ``word`` is what a user called it by, and ``model`` the machine, if that is one machine.
+    ``backend`` builds its engine here. Where that is None the machine gets a file with another ``suffix``: an ONNX
+    model, or a program. ``uses_trtexec``: it builds an engine from an ONNX model, with NVIDIA's program. ``because``
+    says why it takes no other ``precisions``. ``batches``: it joins requests to batches, and so needs the batch first.
+    ``readers`` are the programs that must read the model: see ``converter/files/readers/``. ``release`` is that of its
+    TensorRT. ``first_look`` is Python that opens a model, ``nms`` the only form of suppression that its program
+    computes, ``remark`` what a user of the program should know. ``word`` is what a user called it by, and ``model`` the
+    machine, if that is one machine.
     """
 
     name: TargetName
@@ -45,14 +49,10 @@ class Target:
     remark: str = ""
     word: str = ""
     model: Machine | None = None
+    suffix: str = ".onnx"
     first_look: str = (
         "import onnxruntime; print([each.name for each in onnxruntime.InferenceSession({}).get_inputs()])"
     )
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of what is written for it."""
-        return ".onnx" if self.backend is None else ".plan"
 
     @property
     def choice(self) -> Option:
@@ -65,20 +65,24 @@ class Target:
         return self.release >= STRONGLY_TYPED_SINCE
 
     def refuse_file(self, file: str) -> None:
-        """Raise ``OptionsError`` for a file with the other suffix."""
-        is_onnx = file.lower().endswith(".onnx")
-        if is_onnx and self.backend is not None:
+        """Raise ``OptionsError`` for a file with the suffix of something else."""
+        found = next((suffix for suffix in (".onnx", ".py") if file.lower().endswith(suffix)), ".plan")
+        if found != self.suffix and self.backend is not None:
+            other = Worded(", or use {}", Option("target", "onnx" if found == ".onnx" else PROGRAM))
             raise OptionsError(
-                Worded("{} writes an engine, but FILE ends in .onnx", self.choice),
-                fix=Worded("choose a FILE that ends in .plan, or use {}", Option("target", "onnx")),
+                Worded("{} writes an engine, but FILE ends in {}", self.choice, found),
+                fix=Worded("choose a FILE that ends in .plan{}", other),
             )
-        if not is_onnx and self.backend is None:
+        if found != self.suffix:
             backend = Option("backend", "enterprise")
             there = Worded(", or build on {} with {} instead of {}", self.machine, backend, self.choice)
+            what = "an ONNX model" if self.suffix == ".onnx" else "a program"
             raise OptionsError(
-                Worded("{} writes an ONNX model, but FILE does not end in .onnx", self.choice),
+                Worded("{} writes {}, but FILE does not end in {}", self.choice, what, self.suffix),
                 because=self._why_no_backend,
-                fix=Worded("choose a FILE that ends in .onnx{}", there if self.uses_trtexec else ""),
+                fix=Worded(
+                    "choose a FILE that ends in {}{}", self.suffix, there if self.uses_trtexec else ""
+                ),
             )
 
     def refuse_backend(self, backend: BackendName) -> None:
@@ -94,6 +98,8 @@ class Target:
     def _why_no_backend(self) -> str:
         if self.uses_trtexec:
             return f"trtexec builds the engine from an ONNX model, on {self.machine}"
+        if self.name == PROGRAM:
+            return "the program builds the engine with the TensorRT that it finds"
         return f"{self.runs_on} needs no engine"
 
     def refuse_options(self, precision: Precision, building: BuildOptions) -> None:
@@ -166,7 +172,7 @@ _WITH_FP16 = f"{_CHOOSES_TYPES}: write float32, and build with sh FILE.sh --fp16
 TARGETS: Mapping[TargetName, Target] = {
     target.name: target
     for target in (
-        Target("rtx", "a PC", "a GeForce or RTX GPU", backend="rtx"),
+        Target("rtx", "a PC", "a GeForce or RTX GPU", backend="rtx", suffix=".plan"),
         Target(
             "datacenter",
             "the machine with the GPU",
@@ -230,6 +236,12 @@ TARGETS: Mapping[TargetName, Target] = {
             remark="OpenVINO computes in bfloat16 by itself on processors that have it; in float32 with"
             ' compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})',
             first_look="import openvino; print(openvino.Core().read_model({}).inputs)",
+        ),
+        Target(
+            PROGRAM,
+            "the machine with the GPU",
+            "Python with NumPy and TensorRT 10 or newer, or TensorRT for RTX: it builds the engine",
+            suffix=".py",
         ),
     )
 }

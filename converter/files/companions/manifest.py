@@ -18,7 +18,7 @@ from prototrt.converter.files.signatures.indices import IndexRange, index_ranges
 from prototrt.converter.files.writing.files import json_text
 from prototrt.converter.files.writing.ownership import Unnamed
 from prototrt.converter.files.writing.publication import Publication, errors_of
-from prototrt.converter.files.writing.side_files import torch_weights
+from prototrt.converter.files.writing.side_files import module_weights
 from prototrt.converter.files.writing.texts import checked, json_value
 from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
@@ -92,7 +92,7 @@ def describe(
     roles = {
         os.fspath(path): PRODUCT,
         f"{os.fspath(path)}.data": WEIGHTS,
-        torch_weights(os.fspath(path)): WEIGHTS,
+        module_weights(os.fspath(path)): WEIGHTS,
     }
     roles |= {script_of(path): "script"} | ({} if header is None else {os.fspath(header): "header"})
     whole = {**manifest, "files": dict(_listed(files, roles, manifest))}

@@ -18,7 +18,7 @@ from prototrt.converter.files.writing.publication import errors_of, is_device
 SIDE_SUFFIXES = (".json", ".data", ".sh")
 """Of a manifest, an ONNX model's weights, and a script for trtexec."""
 WEIGHTS_SUFFIX = ".safetensors"
-"""Of the weights beside a PyTorch module."""
+"""Of the weights beside a PyTorch module or a program."""
 PRODUCT_SUFFIXES = ("", *SIDE_SUFFIXES)
 """What a conversion may write: the engine or model, and what is beside it."""
 
@@ -27,12 +27,12 @@ def product_files(target: str) -> list[str]:
     """The files that a conversion may write."""
     if is_device(target):
         return [target]
-    weights = [torch_weights(target)] if target.lower().endswith(".py") else []
+    weights = [module_weights(target)] if target.lower().endswith(".py") else []
     return [*(f"{target}{suffix}" for suffix in PRODUCT_SUFFIXES), *weights]
 
 
-def torch_weights(module: str) -> Unnamed:
-    """The file with the weights of a PyTorch module."""
+def module_weights(module: str) -> Unnamed:
+    """The file with the weights of a PyTorch module, or of a program."""
     return Unnamed(Path(module).with_suffix(WEIGHTS_SUFFIX))
 
 

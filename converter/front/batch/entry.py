@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from prototrt.converter.files.writing.ownership import Unnamed
-from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, torch_weights
+from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, module_weights
 
 CPU_TIME = 4 * 3600.0
 """Seconds of all cores together, unless a model says otherwise: far more than any build takes."""
@@ -50,7 +50,7 @@ class Entry:
         """Each file that the conversion may write, by its suffix, or by a dot and the option that asks for it."""
         product = {"": self.target, **{suffix: Unnamed(f"{self.target}{suffix}") for suffix in SIDE_SUFFIXES}}
         if self.is_module:
-            product[WEIGHTS_SUFFIX] = torch_weights(self.target)
+            product[WEIGHTS_SUFFIX] = module_weights(self.target)
         return product | {f".{name}": file for name, file in self.outputs.items()}
 
     @property

@@ -24,7 +24,7 @@ from prototrt.converter.front.batch.watch import memory_of
 
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""
-_FORMATS = {"plan": ".plan", "onnx": ".onnx", "torch": ".py"}
+_FORMATS = {"plan": ".plan", "onnx": ".onnx", "torch": ".py"}  # a program has a target
 _MOST_SECONDS, _MOST_BYTES = 10**9, 2**62  # what systems can count
 _GLOB = re.compile(r"[*?\[]")
 

@@ -20,6 +20,7 @@ _STEPS: dict[FileKind, str] = {
     FileKind.ONNX: "trtexec --onnx={file} --saveEngine={stem}.plan",
     FileKind.PLAN: "prototrt run {file} --inputs in.npz -o out.npz{trust}",
     FileKind.MODULE: "{path}python -c 'import {stem}; print({stem}.load())'",
+    FileKind.PROGRAM: "python {file} -o {stem}.plan",
     FileKind.SAFETENSORS: "prototrt weights set {net} WEIGHTS.caffemodel {file} -o new.caffemodel",
     FileKind.ONNX_WEIGHTS: "prototrt inspect {of}",
     FileKind.SCRIPT: "sh {file}",

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.caffe_proto.common.wording import counted, listed, worded
 from prototrt.converter.files.companions.cpp_header import namespace_of
-from prototrt.converter.files.companions.script import script_of
+from prototrt.converter.files.companions.script import plan_of, script_of
 from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.surgery.ir.shapes import ranges, sizes
 
@@ -109,6 +109,8 @@ def _made(manifest: Mapping[str, Any]) -> str:
     if "torch" in manifest:
         return f"a PyTorch module with {counted(manifest['torch']['tensors'], 'tensor')}"
     floats = _FLOATS[manifest["precision"]]
+    if "tensorrt_python" in manifest:
+        return f"a program for {counted(manifest['layers'], 'TensorRT layer')}{floats}"
     if "onnx" in manifest:
         return f"{counted(manifest['onnx']['nodes'], 'ONNX node')}{floats}{_operators(manifest)}"
     return f"{counted(manifest['layers'], 'TensorRT layer')}{floats}"
@@ -127,7 +129,7 @@ def where_it_runs(manifest: Mapping[str, Any], target: Target | None = None) -> 
     """The programs, or the TensorRT and the GPUs, that run what was made."""
     if "torch" in manifest:
         return "Python with torch and safetensors: the module's load() returns the net"
-    if "onnx" in manifest:
+    if "onnx" in manifest or "tensorrt_python" in manifest:
         if target is not None:
             return target.runs_on
         if plugins := manifest.get("user_plugins"):
@@ -155,8 +157,13 @@ def next_steps(path: str, manifest: Mapping[str, Any], target: Target) -> list[s
     """The lines about the next command on this machine."""
     remark = [f"note     {worded(target.remark, command_line_words)}"] if target.remark else []
     if "trtexec" in manifest:
-        return [*remark, *_repository(target), *_with_trtexec(path, manifest["trtexec"], target)]
+        lines = [*remark, *_repository(target), *_without_onnx(target)]
+        return [*lines, *_with_trtexec(path, manifest["trtexec"], target)]
     name = Path(path).name
+    if "tensorrt_python" in manifest:
+        files, plan = f"{quoted(name)} and {quoted(manifest['tensorrt_python']['weights'])}", plan_of(path)
+        command = joined(["python", name, "-o", plan])
+        return [f"next     copy {files} to {target.machine}, and type there: {command}"]
     if target.backend is not None:
         command = joined(["prototrt", "run", name, "--inputs", "in.npz", "-o", "out.npz"])
         return [f"next     on {target.machine} with such a GPU: {command}"]
@@ -177,6 +184,15 @@ def _with_trtexec(path: str, command: list[str], target: Target) -> list[str]:
     return [
         f"{begin:8} copy {', '.join(files)} and {script} to {target.machine}, and type there: sh {script}",
         f"         it runs {joined(command)}",
+    ]
+
+
+def _without_onnx(target: Target) -> list[str]:
+    """One line about the program that builds there what is built for RTX, by the API of TensorRT 10."""
+    if target.batches or target.release < (10, 0):
+        return []
+    return [
+        "note     --target tensorrt-python writes a program instead, which builds our network there without ONNX"
     ]
 
 

@@ -102,6 +102,12 @@ def _torch(graph: Graph, _: object, device: str) -> Evaluator:
     return TorchEvaluator(graph, device)
 
 
+def _tensorrt_python(graph: Graph, *_: object) -> Evaluator:
+    from prototrt.converter.backends.tensorrt_python.evaluator import ProgramEvaluator
+
+    return ProgramEvaluator(graph)
+
+
 def _is_prototxt(source: object) -> bool:
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith((".prototxt", ".pbtxt"))
 
@@ -142,6 +148,7 @@ WAYS: dict[Way, Callable[..., Evaluator]] = {
     "onnx": _onnx,
     "onnx-lstm": _onnx_lstm,
     "torch": _torch,
+    "tensorrt-python": _tensorrt_python,
     "opencv": _opencv,
     "openvino": _openvino,
     "openvino-f32": _openvino_f32,
@@ -159,7 +166,8 @@ class Session:
     unless it is given. ``on`` is ``"reference"`` (the primitives in NumPy), ``"network"`` (the
     network that TensorRT is given, read back and evaluated in NumPy), ``"onnx"`` (the ONNX
     export, run by onnxruntime), ``"onnx-lstm"`` (the same with ONNX's own LSTM where that fits),
-    ``"torch"`` (the PyTorch module), ``"opencv"`` and ``"openvino"`` (the model for this program, with the
+    ``"torch"`` (the PyTorch module), ``"tensorrt-python"`` (as ``"network"``, of the network that the
+    program for TensorRT's API makes), ``"opencv"`` and ``"openvino"`` (the model for this program, with the
     settings that it has by itself; ``"openvino-f32"`` with float32 as its precision) or ``"engine"``
     (TensorRT, on a GPU). Unless it is said, a graph is run on
     ``"reference"``, a plan on ``"engine"``, and the file of an ONNX model, which needs its manifest, on ``"onnx"``.

@@ -30,6 +30,7 @@ class FileKind(enum.Enum):
     HDF5_WEIGHTS = "weights in an HDF5 file"
     HDF5 = "an HDF5 file"
     MODULE = "a PyTorch module that prototrt wrote"
+    PROGRAM = "a program that builds an engine through TensorRT's API, which prototrt wrote"
     SAFETENSORS = "weights in a safetensors file"
     ONNX_WEIGHTS = "the weights of an ONNX model"
     SCRIPT = "a script that builds an engine with trtexec"

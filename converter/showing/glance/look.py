@@ -65,7 +65,7 @@ def _ours(file: OpenFile) -> FileFacts | None:
 
 
 def _with_manifest(facts: FileFacts) -> FileFacts:
-    if facts.kind not in (FileKind.MODULE, FileKind.ONNX, FileKind.PLAN):
+    if facts.kind not in (FileKind.MODULE, FileKind.PROGRAM, FileKind.ONNX, FileKind.PLAN):
         return facts
     from prototrt.converter.showing.glance import manifests
 

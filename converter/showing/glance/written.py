@@ -16,6 +16,7 @@ from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, R
 from prototrt.surgery.ir.shapes import sizes
 
 _BEGINNINGS: Mapping[FileKind, str] = {
+    FileKind.PROGRAM: r'""".*: a Caffe net as a program for TensorRT\'s API\.\n\nWritten by prototrt ',
     FileKind.MODULE: r'"""(?s:.){0,2000}?^Written by prototrt ',
     FileKind.SCRIPT: rf"#!/bin/sh\n(#.*\n)*{SCRIPT_MARK}",
     FileKind.HEADER: r"// Written by prototrt ",

@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...], as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model or a PyTorch module.
 
+    With `--target tensorrt-python` it writes a program that builds the engine through TensorRT's API.
+
     Writes FILE, and its manifest FILE.json: bindings, recurrent pairs, origin.
     """
     from prototrt.converter.conversion import convert_files

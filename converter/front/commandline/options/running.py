@@ -87,7 +87,8 @@ call_options = options(
         type=click.Choice(WAY_NAMES),
         help="What computes. reference, the default for a net: the primitives, in NumPy. network: the network that"
         " TensorRT receives, in NumPy. onnx: onnxruntime. onnx-lstm: the same with ONNX's LSTM."
-        " torch: the PyTorch module. opencv, openvino: these programs; openvino-f32: with float32 as its precision."
+        " torch: the PyTorch module. tensorrt-python: as network, of the network that the program for TensorRT's API"
+        " makes. opencv, openvino: these programs; openvino-f32: with float32 as its precision."
         " engine: TensorRT, on a GPU.",
     ),
     field_option(VerifyOptions, "device", metavar="DEVICE"),

@@ -328,8 +328,8 @@ def test_a_manifest_of_other_bindings() -> None:
         (
             "graph",
             {"on": "gpu"},
-            "on is 'gpu', expected one of reference, network, onnx, onnx-lstm, torch, opencv, openvino,"
-            " openvino-f32, engine",
+            "on is 'gpu', expected one of reference, network, onnx, onnx-lstm, torch, tensorrt-python, opencv,"
+            " openvino, openvino-f32, engine",
         ),
         ("plan", {"on": "network"}, "on is 'network', but an engine runs on 'engine' alone"),
     ],

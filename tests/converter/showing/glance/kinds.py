@@ -65,6 +65,13 @@ OURS = [
         "PYTHONPATH={folder} python -c 'import file; print(file.load())'",
     ),
     Case(
+        "program for TensorRT's API",
+        made("net.py", converted("net.py", target="tensorrt-python")),
+        FileKind.PROGRAM,
+        {},
+        "python {folder}/file -o file.plan",
+    ),
+    Case(
         "safetensors",
         made("net.safetensors", converted("net.py")),
         FileKind.SAFETENSORS,

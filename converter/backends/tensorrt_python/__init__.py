@@ -1,0 +1,1 @@
+"""A program that builds the network through TensorRT's API, written from the calls that make it."""

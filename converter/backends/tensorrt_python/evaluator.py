@@ -1,0 +1,42 @@
+"""A graph evaluated by the program that is written for it: its network is made, read back and computed in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prototrt.converter.backends.readback import NetworkInterpreter
+from prototrt.converter.backends.tensorrt.api import Backend, find_backend
+from prototrt.converter.backends.tensorrt_python.export import program_of
+from prototrt.converter.backends.tensorrt_python.source import ProgramText
+from prototrt.surgery.ir import Array, Graph
+
+_FILE = Path("build.py")
+
+
+class ProgramEvaluator:
+    """Runs the network that the program of a graph makes. Raises as ``export_tensorrt_python`` does."""
+
+    def __init__(self, graph: Graph) -> None:
+        program, _ = program_of(graph, _FILE)
+        made = MadeNetwork(program, find_backend())
+        self._interpreter = NetworkInterpreter(made.trt, made.definition, owner=made)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return self._interpreter.run(feeds)
+
+
+class MadeNetwork:
+    """The network that a program makes, with what must live as long as it."""
+
+    def __init__(self, program: ProgramText, backend: Backend) -> None:
+        self.trt = backend.trt
+        self._builder = backend.builder(self.trt.Logger(self.trt.Logger.ERROR))
+        self.definition = self._builder.create_network(backend.network_flags())
+        self._arrays = program.arrays
+        names: dict[str, Any] = {"__name__": "program", "__file__": str(_FILE)}
+        exec(compile(program.text, str(_FILE), "exec", dont_inherit=True), names)
+        # The program takes tensorrt where that is installed, also where it cannot build.
+        names["trt"] = self.trt
+        names["fill"](self.definition, self._arrays)

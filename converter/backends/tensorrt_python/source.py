@@ -1,0 +1,233 @@
+"""The text of a program: its docstring, a function or several that add the layers, and what builds the engine."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prototrt import __version__
+from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.python_source import WORDS, literal
+from prototrt.caffe_proto.common.visible import visible_line
+from prototrt.converter.backends.tensorrt_python import frame
+from prototrt.converter.backends.tensorrt_python.recording import (
+    NodeCalls,
+    RecordedCall,
+    RecordedNetwork,
+    RecordedTensor,
+    Setting,
+    TensorName,
+)
+from prototrt.converter.backends.tensorrt_python.statements import Function, Hints, called, indented
+from prototrt.converter.backends.tensorrt_python.values import Arrays
+from prototrt.converter.backends.torch.expressions import in_tuple
+from prototrt.converter.backends.torch.names import identifier
+from prototrt.surgery.ir import Array, Graph, Value
+
+_MOST_TOGETHER = 40
+"""TensorRT layers of a function, unless one Caffe layer has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramText:
+    """The text of a program, and the arrays of its file of weights."""
+
+    text: str
+    arrays: dict[str, Array]
+
+
+def program_text(graph: Graph, network: RecordedNetwork, file: Path, weights: str) -> ProgramText:
+    """The program that makes this network, which was made from the graph."""
+    writer = _Writer(network)
+    functions = writer.functions()
+    sections = [*frame.helpers(bool(graph.symbols)), *functions, *frame.endings(bool(graph.symbols))]
+    head = [_docstring(graph, file), frame.IMPORTS, f"WEIGHTS = Path(__file__).with_name({literal(weights)})"]
+    if graph.symbols:
+        head.append(_sizes(graph))
+        sections.insert(0, _shapes(graph))
+    code = "\n\n".join(head) + "\n\n\n" + "\n\n\n".join(sections) + "\n"
+    return ProgramText(code, writer.arrays.aligned)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Nodes that one function adds. ``layers`` are their Caffe layers."""
+
+    nodes: list[NodeCalls] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(map(_layers_in, self.nodes))
+
+    @property
+    def layers(self) -> list[str]:
+        return [*dict.fromkeys(each.origin.layer for each in self.nodes if each.origin is not None)]
+
+
+class _Writer:
+    """Writes the functions that add layers: one for a short net, else one for each block of it."""
+
+    def __init__(self, network: RecordedNetwork) -> None:
+        self._trt, self.arrays = network.trt, Arrays()
+        steps = network.calls.steps
+        self._nodes = [step for step in steps if isinstance(step, NodeCalls)]
+        places = [place for place, step in enumerate(steps) if isinstance(step, NodeCalls)] or [len(steps)]
+        self._before, self._after = steps[: places[0]], steps[places[-1] + 1 :]
+        self._hints = Hints(network.calls)
+        self._taken = {*WORDS, *frame.NAMES}
+
+    def functions(self) -> list[str]:
+        """The functions, of which the last one is ``fill``."""
+        whole = _Block(self._nodes)
+        is_short = whole.size <= _MOST_TOGETHER
+        blocks = [] if is_short else [*_blocks(self._nodes)]
+        free = Names(self._taken).free
+        names = [free(_name(block)) for block in blocks]
+        self._taken |= {*names}
+        main = self._function(whole.layers[0] if is_short and len(whole.layers) == 1 else "")
+        main.write(NodeCalls(None, [*self._before]))
+        if is_short:
+            for node in self._nodes:
+                main.write(node)
+        texts = []
+        for place, (block, name) in enumerate(zip(blocks, names, strict=True), 1):
+            texts.append(
+                self._part(main, block, name, [step for each in blocks[place:] for step in each.nodes])
+            )
+        main.lines.append("")
+        main.write(NodeCalls(None, [*self._after]))
+        head = ["def fill(network, weights):", f'    """{frame.FILLED}"""']
+        return [*texts, "\n".join([*head, *indented(main.lines)])]
+
+    def _function(self, layer: str = "") -> Function:
+        return Function(self._trt, self._hints, self.arrays, Names(self._taken), layer)
+
+    def _part(self, main: Function, block: _Block, name: str, later: Sequence[NodeCalls]) -> str:
+        """The function of a block, which ``main`` calls."""
+        body = self._function(block.layers[0] if len(block.layers) == 1 else "")
+        read = {*_tensors([*later, *self._after])}
+        for node in block.nodes:
+            body.write(node)
+        results = [tensor for tensor in _made(block.nodes) if tensor in read]
+        reads = [main.tensor(tensor) for tensor in body.tensors]
+        texts = [body.tensor(tensor) for tensor in results]
+        main.lines += called(
+            f"{', '.join(map(main.tensor, results))} = {name}", ["network", "weights", *reads]
+        )
+        head = called(f"def {name}", ["network", "weights", *body.tensors.values()])
+        head[-1] += ":"
+        lines = [f'"""{_title(block)}"""', *body.lines, f"return {', '.join(texts)}"]
+        return "\n".join([*head, *indented(lines)])
+
+
+def _layers_in(calls: NodeCalls) -> int:
+    return len(calls.layers) + sum(_layers_in(step) for step in calls.steps if isinstance(step, NodeCalls))
+
+
+def _blocks(nodes: Sequence[NodeCalls]) -> Iterator[_Block]:
+    """Caffe layers one after another; those with the same first part of a name, as in ``res2a/``, stay together."""
+    block, last = _Block(), list[NodeCalls]()
+    for _, group in itertools.groupby(nodes, _stem):
+        part = [*group]
+        size, apart = _Block(part).size, _MOST_TOGETHER // 2
+        if block.nodes and (block.size + size > _MOST_TOGETHER or size > apart or _Block(last).size > apart):
+            yield block
+            block = _Block()
+        block.nodes += part
+        last = part
+    yield block
+
+
+def _stem(calls: NodeCalls) -> str:
+    return "" if calls.origin is None else calls.origin.layer.split("/")[0]
+
+
+def _name(block: _Block) -> str:
+    """As in ``add_conv1_to_pool1``."""
+    first, last = block.layers[0], block.layers[-1]
+    return f"add_{identifier(first)}" + ("" if first == last else f"_to_{identifier(last)}")
+
+
+def _title(block: _Block) -> str:
+    first, last = _plain(block.layers[0]), _plain(block.layers[-1])
+    return f"Add Caffe's layer {first}." if first == last else f"Add Caffe's layers {first} to {last}."
+
+
+def _plain(text: str) -> str:
+    """Text for a docstring, in which nothing acts."""
+    return visible_line(text).replace("\\", "/").replace('"', "'")
+
+
+def _tensors(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
+    """What these steps read or name."""
+    for step in steps:
+        if isinstance(step, NodeCalls):
+            yield from _tensors(step.steps)
+        elif isinstance(step, TensorName):
+            yield step.tensor
+        elif isinstance(step, Setting):
+            yield from (each for each in [step.value] if isinstance(each, RecordedTensor))
+        elif isinstance(step, RecordedCall):
+            nested = [each if isinstance(each, list) else [each] for each in step.arguments]
+            yield from (one for each in nested for one in each if isinstance(one, RecordedTensor))
+
+
+def _made(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
+    """The tensors that layers of these steps give, in their order."""
+    for step in steps:
+        if isinstance(step, NodeCalls):
+            yield from _made(step.steps)
+        elif isinstance(step, RecordedCall) and hasattr(step.result, "outputs"):
+            yield from step.result.outputs.values()
+
+
+def _docstring(graph: Graph, file: Path) -> str:
+    """What a reader must know: where the file comes from, shapes, and states."""
+    files = " and ".join(_plain(Path(source.file).name) for source in graph.sources)
+    lines = [f"{_plain(graph.name or file.stem)}: a Caffe net as a program for TensorRT's API.", ""]
+    lines += [f"Written by prototrt {__version__}{f' from {files}' if files else ''}.", ""]
+    lines += [*textwrap.wrap(frame.ABOUT.format(file=_plain(file.name)), 100), ""]
+    states = {pair.output: pair.input for pair in graph.recurrences}
+    lines += _table("Inputs", graph.inputs) + _table("Outputs", graph.outputs)
+    if states:
+        pairs = [f"    {_plain(output.name)} -> {_plain(value.name)}" for output, value in states.items()]
+        lines += [
+            "States: after each call, copy the output into the input; begin with zeros.",
+            "",
+            *pairs,
+            "",
+        ]
+    return "\n".join(['"""' + lines[0], *lines[1:-1], '"""'])
+
+
+def _table(title: str, values: Sequence[Value]) -> list[str]:
+    width = max((len(_plain(value.name)) for value in values), default=0)
+    rows = [(_plain(each.name), each.dtype.value, ", ".join(map(str, each.shape))) for each in values]
+    return [f"{title}:", "", *(f"    {name:{width}}  {dtype} ({shape})" for name, dtype, shape in rows), ""]
+
+
+def _sizes(graph: Graph) -> str:
+    rows = [
+        f"    {literal(name)}: ({span.min}, {span.opt}, {span.max})," for name, span in graph.symbols.items()
+    ]
+    return "\n".join(["SIZES = {", *rows, "}", '"""The sizes that vary: smallest, usual, largest."""'])
+
+
+def _shapes(graph: Graph) -> str:
+    """The shapes of inputs as a function of the sizes that vary."""
+    rows = []
+    for value in graph.inputs:
+        if any(not isinstance(dim, int) for dim in value.shape):
+            texts = [re.sub(r"([A-Za-z_]\w*)", r'sizes["\1"]', str(dim)) for dim in value.shape]
+            rows.append(f"        {literal(value.name)}: {in_tuple(texts)},")
+    head = [
+        "def shapes(sizes):",
+        '    """The shapes of the inputs that vary, for these sizes."""',
+        "    return {",
+    ]
+    return "\n".join([*head, *rows, "    }"])
