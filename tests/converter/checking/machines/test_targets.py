@@ -475,7 +475,7 @@ def test_a_jetson_has_the_targets_of_its_other_systems(tmp_path: Path) -> None:
         (
             ["--target", "rtx4091"],
             "Invalid value for '--target': 'rtx4091' is not one of 'rtx', 'datacenter', 'jetson', 'jetpack4',"
-            " 'jetpack5', 'jetpack6', 'jetpack7', 'triton', 'onnx', 'opencv', 'openvino'."
+            " 'jetpack5', 'jetpack6', 'jetpack7', 'triton', 'onnx', 'opencv', 'openvino', 'tensorrt-python'."
             " Did you mean rtx4090 or rtx5090 or rtx4080?\n",
         ),
     ],
@@ -511,7 +511,7 @@ def test_an_unknown_machine_in_python() -> None:
         ConvertOptions(target="rtx4091")
     assert str(caught.value) == (
         "target is 'rtx4091', expected one of rtx, datacenter, jetson, jetpack4, jetpack5, jetpack6, jetpack7, triton,"
-        ' onnx, opencv, openvino\n  fix: use target="rtx4090"'
+        ' onnx, opencv, openvino, tensorrt-python\n  fix: use target="rtx4090"'
     )
 
 

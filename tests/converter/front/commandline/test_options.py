@@ -88,7 +88,7 @@ def test_a_fork_that_is_not_known() -> None:
 def test_a_misspelt_choice_gets_the_one_that_is_meant(word: str, meant: str) -> None:
     result = run("convert", DEPLOY, WEIGHTS, "-o", "a.onnx", "--target", word)
     assert result.exit_code == 2
-    assert result.stderr.endswith(f"'openvino'. Did you mean {meant}?\n")
+    assert result.stderr.endswith(f"'tensorrt-python'. Did you mean {meant}?\n")
 
 
 def test_a_file_of_rules(tmp_path: Path) -> None:
