@@ -78,7 +78,9 @@ def test_verbosity(flags: list[str], passes: bool, mine: bool, tmp_path: Path) -
         "run", DEPLOY, "--random-weights", "1", "--output", "lstm1", "--output", "conv1", *files, *flags
     )
     assert ("prototrt.surgery.runner: " in result.stderr) is passes
-    assert (result.stdout == f"{tmp_path / 'out.npz'}: 1 call, lstm1 40x1x64, conv1 40x12x32x16\n") is mine
+    assert (
+        result.stdout == f"{tmp_path / 'out.npz'}: 1 call on onnx, lstm1 40x1x64, conv1 40x12x32x16\n"
+    ) is mine
 
 
 def test_warnings_are_told_unless_quiet(tmp_path: Path) -> None:

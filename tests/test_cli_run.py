@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,29 @@ def test_run_reads_a_strip_as_caffe_does(tmp_path: Path, on: Way) -> None:
     target = str(tmp_path / "out.npz")
     result = done("run", DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "-o", target, "--on", on)
     np.testing.assert_allclose(np.load(target)["prob"], expected["prob"][0], atol=1e-5)
-    assert result.stdout == (f"{target}: 1 call, prob 40x1x11\n")
+    assert result.stdout == (f"{target}: 1 call on {on}, prob 40x1x11\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_installed", "on"),
+    [
+        ([], True, "onnx"),
+        ([], False, "reference"),
+        (["--precision", "fp16"], True, "reference"),
+        (["--on", "reference"], True, "reference"),
+    ],
+)
+def test_run_takes_onnxruntime_where_it_computes_the_same(
+    options: list[str], is_installed: bool, on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    target = str(tmp_path / "out.npz")
+    result = done("run", STREAM, WEIGHTS, "--inputs", STREAM_IN, "-o", target, *options)
+    assert result.stdout == f"{target}: 40 calls on {on}, prob 1x1x11\n"
+    assert json.loads(
+        done("run", STREAM, WEIGHTS, "--inputs", STREAM_IN, "-o", target, *options, "--json").stdout
+    )["on"] == on  # fmt: skip
 
 
 @pytest.mark.parametrize("on", [None, "network"])
@@ -74,7 +98,7 @@ def test_run_takes_the_onnx_model_that_convert_wrote(tmp_path: Path) -> None:
     model, target = str(tmp_path / "net.onnx"), str(tmp_path / "out.npz")
     done("convert", STREAM, WEIGHTS, "-o", model)
     result = done("run", model, "--inputs", STREAM_IN, "-o", target)
-    assert result.stdout == f"{target}: 40 calls, prob 1x1x11\n"
+    assert result.stdout == f"{target}: 40 calls on onnx, prob 1x1x11\n"
     np.testing.assert_allclose(
         np.load(target)["prob/39"], np.load(STREAM_IN.replace("_in", "_out"))["prob/39"], atol=1e-5
     )

@@ -109,5 +109,6 @@ def test_a_run_as_json(tmp_path: Path) -> None:
         "format": 1,
         "file": target,
         "calls": 2,
+        "on": "onnx",
         "outputs": {"prob": {"shape": [40, 1, 11], "dtype": "float32"}},
     }

@@ -142,7 +142,7 @@ def test_run_refuses_another_number_of_streams_in_the_next_call(tmp_path: Path) 
     net = [str(LRCN.folder / "model.prototxt"), str(LRCN.folder / "model.caffemodel")]
     out = str(tmp_path / "out.npz")
     told = done("run", *net, *OF_LRCN, "--inputs", str(tmp_path / "in.npz"), "-o", out)
-    assert told.stdout == f"{out}: 2 calls, prob 2x3x5\n"
+    assert told.stdout == f"{out}: 2 calls on onnx, prob 2x3x5\n"
 
 
 def _written(folder: Path, arrays: Shapes) -> None:

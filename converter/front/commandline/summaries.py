@@ -198,17 +198,23 @@ def _without_onnx(target: Target) -> list[str]:
 
 @dataclass(frozen=True)
 class Calls:
-    """The results of calls, one mapping for each call, and the file that they were written to."""
+    """The results of calls, one mapping for each call, and the file that they were written to.
+
+    ``on`` is the way of running, ``pixels`` what was done to images.
+    """
 
     path: str
     results: Sequence[Mapping[str, Array]]
+    on: str
+    pixels: str
 
     @property
     def summary(self) -> list[str]:
         """How many calls there were, and the shapes of the results."""
         count = len(self.results)
         shapes = ", ".join(f"{name} {sizes(array.shape)}" for name, array in self.results[-1].items())
-        return [f"{self.path}: {count} call{'s' if count > 1 else ''}, {shapes}"]
+        pixels = [f"pixels   {self.pixels}"] if self.pixels else []
+        return [*pixels, f"{self.path}: {count} call{'s' if count > 1 else ''} on {self.on}, {shapes}"]
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the summary, for programs."""
@@ -216,7 +222,8 @@ class Calls:
             name: {"shape": list(array.shape), "dtype": array.dtype.name}
             for name, array in self.results[-1].items()
         }
-        return {"file": self.path, "calls": len(self.results), "outputs": outputs}
+        pixels = {"pixels": self.pixels} if self.pixels else {}
+        return {"file": self.path, "calls": len(self.results), "on": self.on, **pixels, "outputs": outputs}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import NetError
@@ -45,7 +46,7 @@ def some_calls(options: DataOptions, signature: Signature, count: int | None) ->
             data = Data(lambda: ([call] for call in calls), len(calls), unread)
             return data if count is None else Data(lambda: _counted(data, count), count, unread)
     data = all_data(options, signature)
-    return data if count is None else Data(lambda: _counted(data, count), count, data.warnings)
+    return data if count is None else replace(data, read=lambda: _counted(data, count), parts=count)
 
 
 def _is_npz(file: str) -> bool:

@@ -19,7 +19,7 @@ from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announc
 from prototrt.converter.files.signatures.arrays import host_array
 from prototrt.converter.files.signatures.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.files.signatures.signature import Signature
-from prototrt.converter.running.data.images import IMAGE_SUFFIXES, ImageFolder, Preparation
+from prototrt.converter.running.data.images import IMAGE_SUFFIXES, ImageFolder, Picture, Preparation
 from prototrt.converter.running.data.loaders import loader_of
 from prototrt.surgery.ir import Value
 
@@ -28,11 +28,15 @@ _ARRAY_SUFFIXES = (".npy", ".npz")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The inputs of one call. ``starts_anew``: state does not come from the call before it."""
+    """The inputs of one call. ``starts_anew``: state does not come from the call before it.
+
+    ``pictures`` are the files of images that the inputs are made of.
+    """
 
     where: str
     feeds: Feeds
     starts_anew: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,13 @@ class Data:
     """Calls, which are read one after the other, and how many parts they are read in, where that is known.
 
     ``read`` gives the calls of each part: of a file, of a batch of images, or a single call. ``images`` is how many
-    different samples there are, as far as files tell.
+    different samples there are, as far as files tell. ``pixels`` says what is done to those of images.
     """
 
     read: Callable[[], Iterator[Sequence[Call]]]
     parts: int | None = None
     warnings: tuple[str, ...] = ()
+    pixels: str = ""
 
     def calls(self) -> Iterator[Call]:
         for part in self.read():
@@ -84,7 +89,10 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
     if kinds == {"image"}:
         folder = ImageFolder.of(files, source, signature, preparation or Preparation())
         return Data(
-            lambda: ([Call(where, feeds)] for where, feeds in folder.batches()), folder.count, folder.warnings
+            lambda: ([Call(where, feeds, False, pictures)] for where, feeds, pictures in folder.batches()),
+            folder.count,
+            folder.warnings,
+            folder.what_becomes,
         )
     if preparation is not None and preparation != Preparation():
         raise ConversionError(

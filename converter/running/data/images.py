@@ -52,6 +52,21 @@ class Preparation:
         return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The file of an image, and the part of it that a net sees: left, top, width, height, relative to the image."""
+
+    file: Path
+    part: tuple[float, float, float, float]
+
+    def pixels(self) -> Image:
+        """The image at its own size, in colours. It was read before, when it became an input."""
+        from PIL import Image
+
+        with Image.open(self.file, formats=_FORMATS) as image:
+            return image.convert("RGB")
+
+
 @dataclass(frozen=True, eq=False)
 class ImageFolder:
     """Files of images, and the input (N, C, H, W) that they are for."""
@@ -98,13 +113,31 @@ class ImageFolder:
             f" the first {self._shape[0] - rest}",
         )
 
-    def batches(self) -> Iterator[tuple[str, Feeds]]:
-        """The images in the order of their names, N at a time; the first ones once more fill the last batch."""
+    @property
+    def what_becomes(self) -> str:
+        """What is done to the pixels, in a line."""
+        _, channels, height, width = self._shape
+        resize, mean, scale = self.preparation.resize, self.preparation.mean, self.preparation.scale
+        steps = [f"resized to {width} x {height}"]
+        if resize is not None:
+            size = f"{resize[1]} x {resize[0]}" if len(resize) == 2 else f"a shorter side of {resize[0]}"
+            steps = [f"resized to {size}", f"the middle {width} x {height}"]
+        steps.append("grey" if channels == 1 else self.preparation.channels.upper())
+        subtracted = f" - ({', '.join(f'{number:g}' for number in mean)})" if mean else ""
+        steps.append(f"x{subtracted} of 0 to 255" + (f", times {scale:g}" if scale != 1 else ""))
+        return ", ".join(steps)
+
+    def batches(self) -> Iterator[tuple[str, Feeds, tuple[Picture, ...]]]:
+        """The images in the order of their names, N at a time; the first ones once more fill the last batch.
+
+        The last of each are the pictures that a batch is made of, each picture once.
+        """
         size = self._shape[0]
         for first in range(0, len(self.files), size):
             files = [self.files[place % len(self.files)] for place in range(first, first + size)]
             images = np.stack([self._prepared(file) for file in files])
-            yield str(files[0]), {self.input.name: images}
+            pictures = tuple(map(self._picture, self.files[first : first + size]))
+            yield str(files[0]), {self.input.name: images}, pictures
 
     @cached_property
     def _shape(self) -> tuple[int, int, int, int]:
@@ -140,6 +173,15 @@ class ImageFolder:
         mean = np.array(self.preparation.mean or [0], np.float32).reshape(-1, 1, 1)
         prepared: Array = (planes - mean) * np.float32(self.preparation.scale)
         return prepared
+
+    def _picture(self, file: Path) -> Picture:
+        from PIL import Image
+
+        _, _, height, width = self._shape
+        with Image.open(file, formats=_FORMATS) as image:
+            columns, rows = self._size_before_crop(*image.size)
+        left, top = (columns - width) // 2, (rows - height) // 2
+        return Picture(file, (left / columns, top / rows, width / columns, height / rows))
 
     def _sized(self, image: Image) -> Image:
         """Bilinear, as in Caffe's own tools; then the middle."""
@@ -177,6 +219,11 @@ class ImageFolder:
             return max(resize[1], width), max(resize[0], height)
         factor = resize[0] / min(columns, rows)
         return max(round(columns * factor), width), max(round(rows * factor), height)
+
+
+def image_input(signature: Signature) -> Value:
+    """The input that images become, of a net that reads images alone."""
+    return next(value for value in signature.inputs if value.name not in signature.states)
 
 
 def holds_images(value: Value) -> bool:

@@ -21,6 +21,7 @@ from prototrt.converter.conversion import Product
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
 from prototrt.converter.files.writing.texts import checked
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions
+from prototrt.converter.running.data.pixels import transformation_of
 from prototrt.converter.serving.deepstream.key_file import Groups, groups_of, text_of
 from prototrt.converter.serving.deepstream.networks import Meaning, VideoNet
 from prototrt.converter.serving.deepstream.old_config import PROPERTY, OldConfig
@@ -142,18 +143,15 @@ def pixel_keys(
 
 def _transformation(model: Model, blob: str) -> tuple[tuple[float, ...], float]:
     """The mean and the scale of a training net's data layer; nothing of a deploy net, nor of a net of Caffe2."""
-    layer = next((layer for layer in model.layers if layer.tops[:1] == (blob,)), None)
-    if layer is None or model.framework != "caffe":
-        return (), 1.0
-    transform = layer.message.transform_param
+    transform = transformation_of(model, blob)
     if transform.mean_file:
         raise NetError(
             f"subtracts the image {transform.mean_file}",
-            origin=layer.origin,
+            origin=next(layer.origin for layer in model.layers if layer.tops[:1] == (blob,)),
             because="Gst-nvinfer subtracts one number a channel, or an image of 8 bits",
             fix=Worded("let the engine subtract it with {}", Option("preprocess", True)),
         )
-    return tuple(transform.mean_value), transform.scale
+    return transform.mean, transform.scale
 
 
 def labels_for(network: VideoNet, lines: Sequence[str]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import click
 
+from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.front.commandline.frame import Guarded
@@ -49,6 +52,7 @@ from prototrt.converter.options import (
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
+    from prototrt.caffe_proto import Model
     from prototrt.converter.running.sessions.session import Session
     from prototrt.surgery.ir import Graph
 
@@ -82,23 +86,34 @@ def run(
     from prototrt.converter.front.commandline.boxes import BoxPicture
     from prototrt.converter.front.commandline.summaries import Calls
     from prototrt.converter.running.data.calls import some_calls
+    from prototrt.converter.running.data.images import image_input
+    from prototrt.converter.running.data.labels import read_labels
+    from prototrt.converter.running.data.pixels import doubt_of_pixels
 
     data.refuse_no_source()
-    with session_of(model, loading, asked.watching(rewriting), asked, running) as session:
-        picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature)
+    labels = () if asked.labels is None else read_labels(asked.labels)
+    if labels and asked.draw is None:
+        raise click.UsageError("--labels names the boxes of --draw\n  fix: also give --draw boxes.png")
+    rewriting = asked.watching(rewriting)
+    nets: list[Model] = []
+    with session_of(model, loading, rewriting, asked, running, nets.append) as session:
+        picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature, labels)
         inputs = some_calls(data, session.signature, asked.calls)
         warn(inputs.warnings)
+        if inputs.pixels and not (data.mean or data.scale != DataOptions.scale or rewriting.preprocess):
+            doubts = [doubt_of_pixels(net, image_input(session.signature).name) for net in nets]
+            warn(tuple(filter(None, doubts)))
         results, drawn = [], []
         for call in inputs.calls():
             if call.starts_anew:
                 session.reset()
             results.append(session.run(call.feeds))
             if picture is not None:
-                drawn.append(call.feeds)
+                drawn.append(call)
     write_results(asked.target, results)
     if picture is not None:
         picture.write(drawn, results)
-    print_result(Calls(asked.target, results), as_json, tell_summary)
+    print_result(Calls(asked.target, results, session.on, inputs.pixels), as_json, tell_summary)
 
 
 @click.command(cls=Guarded)
@@ -218,21 +233,33 @@ def calibrate(
     print_result(scales, as_json, tell_summary)
 
 
-def rewritten(model: str, loading: LoadOptions, rewriting: RewriteOptions) -> Graph:
-    """The graph of a net with weights, to be computed here; its warnings are printed."""
+def rewritten(
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    listener: Callable[[Model], object] = lambda net: net,
+) -> Graph:
+    """The graph of a net with weights, of which ``listener`` hears, to be computed here; its warnings are printed."""
     from prototrt.converter.checking.machines.memory import refuse_large_values
     from prototrt.converter.conversion import load_with_weights
     from prototrt.surgery.pipeline import rewrite
 
-    graph = report_graph(rewrite(load_with_weights(model, loading, rewriting), options=rewriting))
+    net = load_with_weights(model, loading, rewriting)
+    listener(net)
+    graph = report_graph(rewrite(net, options=rewriting))
     refuse_large_values(graph, rewriting)
     return graph
 
 
 def session_of(
-    model: str, loading: LoadOptions, rewriting: RewriteOptions, asked: CallOptions, running: RunningOptions
+    model: str,
+    loading: LoadOptions,
+    rewriting: RewriteOptions,
+    asked: CallOptions,
+    running: RunningOptions,
+    listener: Callable[[Model], object],
 ) -> Session:
-    """A session on a net with its weights, on a plan, or on the file of an ONNX model.
+    """A session on a net with its weights, of which ``listener`` hears, on a plan, or on the file of an ONNX model.
 
     Raises ``UsageError`` for options that are for one of the others.
     """
@@ -240,7 +267,7 @@ def session_of(
     from prototrt.converter.running.sessions.session import Session, is_onnx_file
 
     on, data = asked.on, [field.name for field in fields(DataOptions)]
-    of_a_call = (*data, "target", "on", "calls", "draw")
+    of_a_call = (*data, "target", "on", "calls", "draw", "labels")
     if is_onnx_file(model):
         running.refuse_for_onnx(model)
         _refuse_other_ways(on, "onnx", model, "an ONNX model")
@@ -250,10 +277,21 @@ def session_of(
         running.refuse_for_net(model)
         if asked.device is not None and on not in ON_DEVICES:
             raise click.UsageError(f"--device is for --on {', '.join(ON_DEVICES)}")
-        graph = rewritten(model, loading, rewriting)
+        graph = rewritten(model, loading, rewriting, listener)
+        if on is None and rewriting.precision == "fp32" and (session := _in_onnxruntime(graph)):
+            return session
         return Session(graph, on=on, cut=True, device=asked.device)
     _refuse_other_ways(on, "engine", model, "an engine")
     return running.session(model, *of_a_call)
+
+
+def _in_onnxruntime(graph: Graph) -> Session | None:
+    """A session in onnxruntime, where that is installed and computes the graph."""
+    from prototrt.converter.running.sessions.session import Session
+
+    with suppress(ConversionError):
+        return Session(graph, on="onnx", cut=True)
+    return None
 
 
 def _refuse_other_ways(on: Way | None, own: Way, file: str, kind: str) -> None:

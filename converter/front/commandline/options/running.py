@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The calls that ``prototrt run`` makes: ``target`` and ``draw`` are files."""
+    """The calls that ``prototrt run`` makes: ``target``, ``draw`` and ``labels`` are files."""
 
     target: str
     on: Way | None
     calls: int | None
     draw: str | None
+    labels: str | None
     device: str | None
     shown: tuple[str, ...] | None
 
@@ -85,7 +86,8 @@ call_options = options(
     click.option(
         "--on",
         type=click.Choice(WAY_NAMES),
-        help="What computes. reference, the default for a net: the primitives, in NumPy. network: the network that"
+        help="What computes a net; by default onnx where onnxruntime is installed and computes the net in float32, else"
+        " reference. reference: the primitives, in NumPy. network: the network that"
         " TensorRT receives, in NumPy. onnx: onnxruntime. onnx-lstm: the same with ONNX's LSTM."
         " torch: the PyTorch module. tensorrt-python: as network, of the network that the program for TensorRT's API"
         " makes. opencv, openvino: these programs; openvino-f32: with float32 as its precision."
@@ -110,7 +112,13 @@ call_options = options(
         "--draw",
         type=OutputFile(".png"),
         metavar="FILE.png",
-        help="Draw the boxes of a detector (SSD, YOLO) on its input images. Needs Pillow.",
+        help="Draw the boxes of a detector (SSD, YOLO) on its images, at their own size. Needs Pillow.",
+    ),
+    click.option(
+        "--labels",
+        type=InputFile(),
+        metavar="FILE.txt",
+        help="With --draw: a text file with a class in each line, with or without the background as the first.",
     ),
 )
 

@@ -122,3 +122,99 @@ def test_only_png_files_are_written() -> None:
 def test_drawing_needs_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     assert refused() == f"error: --draw needs Pillow\n  fix: {pip_install('samples')}\n"
+
+
+# ---------------------------------------------------------------- files of images
+
+# The only input is an image; what the net finds does not depend on it.
+BOX = "prior_box_param { min_size: 20 variance: 0.1 }"
+
+
+def write_detector() -> None:
+    """A prior of 20 x 20 around the middle of an image of 40 x 40, always of class 1."""
+    layers = [
+        inputs_of({"image": (1, 3, 40, 40)}),
+        'layer { name: "map" type: "Pooling" bottom: "image" top: "map" pooling_param { global_pooling: true } }',
+        f'layer {{ name: "prior" type: "PriorBox" bottom: "map" bottom: "image" top: "prior" {BOX} }}',
+        'layer { name: "zero" type: "Power" bottom: "map" top: "zero" power_param { scale: 0 shift: 0.8 } }',
+        'layer { name: "cut" type: "Slice" bottom: "zero" top: "a" top: "b" slice_param { slice_point: 2 } }',
+        'layer { name: "conf" type: "Flatten" bottom: "a" top: "conf" }',
+        'layer { name: "none" type: "Power" bottom: "a" top: "none" power_param { scale: 0 } }',
+        'layer { name: "four" type: "Concat" bottom: "none" bottom: "none" top: "four" }',
+        'layer { name: "loc" type: "Flatten" bottom: "four" top: "loc" }',
+        'layer { name: "boxes" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior" top: "boxes"'
+        " detection_output_param { num_classes: 2 nms_param { nms_threshold: 0.5 } code_type: CENTER_SIZE"
+        " keep_top_k: 9 confidence_threshold: 0.5 } }",
+        'layer { name: "rest" type: "Silence" bottom: "b" }',
+    ]
+    Path("net.prototxt").write_text("\n".join(layers))
+
+
+def drawn_on(size: tuple[int, int], *options: str) -> tuple[Array, str]:
+    """The picture for a grey image of this size, and what was printed."""
+    write_detector()
+    Image.new("RGB", size, (90, 90, 90)).save("grey.png")
+    command = [*COMMAND, "boxes.png", *options]
+    result = done(*command[:5], "grey.png", *command[6:])
+    with Image.open("boxes.png") as picture:
+        return np.asarray(picture), result.output
+
+
+def edges(picture: Array) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of what is blue."""
+    rows, columns = np.nonzero((picture == BLUE).all(axis=2))
+    return columns.min(), rows.min(), columns.max(), rows.max()
+
+
+def test_boxes_are_drawn_on_the_file_at_its_own_size() -> None:
+    picture, output = drawn_on((400, 200))
+    assert picture.shape == (200, 400, 3)
+    assert tuple(picture[5, 5]) == (90, 90, 90)
+    left, _, right, bottom = edges(picture)  # the name stands above the upper edge, or on it
+    assert np.allclose((left, right, bottom), (100, 299, 149), atol=2)
+    assert "pixels   resized to 40 x 40, BGR, x of 0 to 255\n" in output
+
+
+def test_boxes_of_a_cropped_image_stand_where_the_net_saw_them() -> None:
+    """Of the 160 x 80 pixels that are left, the net sees 40 x 40 in the middle."""
+    picture, output = drawn_on((400, 200), "--resize", "80", "--mean", "104,117,123", "--scale", "0.5")
+    left, _, right, bottom = edges(picture)
+    assert np.allclose((left, right, bottom), (175, 224, 124), atol=2)
+    assert (
+        "pixels   resized to a shorter side of 80, the middle 40 x 40, BGR, x - (104, 117, 123) of 0 to 255,"
+        " times 0.5\n"
+    ) in output
+
+
+@pytest.mark.parametrize(
+    "lines", ["cat\n", "background\ncat\n", "__background__\ncat\n", "none_of_the_above\ncat\n"]
+)
+def test_boxes_have_the_names_of_labels(lines: str) -> None:
+    Path("named.txt").write_text(lines)
+    named, _ = drawn_on((400, 200), "--labels", "named.txt")
+    by_number, _ = drawn_on((400, 200))
+    Path("cat.txt").write_text("cat\n")
+    as_cat, _ = drawn_on((400, 200), "--labels", "cat.txt")
+    assert not np.array_equal(named, by_number)
+    np.testing.assert_array_equal(named, as_cat)
+
+
+def test_a_class_without_a_label_keeps_its_number() -> None:
+    Path("few.txt").write_text("background\n")
+    few, _ = drawn_on((400, 200), "--labels", "few.txt")
+    np.testing.assert_array_equal(few, drawn_on((400, 200))[0])
+
+
+def test_labels_are_for_boxes() -> None:
+    Path("named.txt").write_text("cat\n")
+    result = run(*COMMAND[:-1], "--labels", "named.txt")
+    assert result.stderr.endswith(
+        "Error: --labels names the boxes of --draw\n  fix: also give --draw boxes.png\n"
+    )
+
+
+def test_pixels_without_a_mean_are_doubted() -> None:
+    doubt = "warning: pixels go in as they are, from 0 to 255, but SSDs are mostly trained with --mean 104,117,123\n"
+    assert doubt in drawn_on((80, 80))[1]
+    assert doubt not in drawn_on((80, 80), "--scale", "0.5")[1]
+    assert doubt not in drawn_on((80, 80), "--mean", "104,117,123")[1]

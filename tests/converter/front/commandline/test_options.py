@@ -83,7 +83,7 @@ def test_a_fork_that_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("jetsn", "jetson"), ("orin_nano", "orin-nano"), ("opncv", "opencv")]
+    ("word", "meant"), [("jetsn", "jetson"), ("orin-nanno", "orin-nano"), ("opncv", "opencv")]
 )
 def test_a_misspelt_choice_gets_the_one_that_is_meant(word: str, meant: str) -> None:
     result = run("convert", DEPLOY, WEIGHTS, "-o", "a.onnx", "--target", word)

@@ -53,7 +53,7 @@ def test_a_plan_is_run_with_its_state(gpu: FakeDevice, inputs: str, tmp_path: Pa
     prototrt.build(stream_graph(), backend="rtx").save(plan)
     result = run(plan, "--inputs", inputs, "-o", target, "--calls", "5")
     assert result.exit_code == 0, result.output
-    assert result.output == f"{target}: 5 calls, prob 1x1x11\n"
+    assert result.output == f"{target}: 5 calls on engine, prob 1x1x11\n"
     found = np.load(target)
     for call, wanted in enumerate(probabilities(5)):
         np.testing.assert_allclose(found[f"prob/{call}"].reshape(wanted.shape), wanted, 1e-4, 1e-5)
@@ -70,6 +70,7 @@ def test_a_plan_is_run_for_programs(gpu: FakeDevice, inputs: str, tmp_path: Path
         "format": 1,
         "file": target,
         "calls": 5,
+        "on": "engine",
         "outputs": {"prob": {"shape": [1, 1, 11], "dtype": "float32"}},
     }
 
