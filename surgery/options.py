@@ -131,7 +131,7 @@ class RewriteOptions(Options):
     )
     tile: TileForm = one_of(
         TileForm,
-        "broadcast: leave out each Tile whose reader broadcasts; the others keep it for the backend.",
+        "broadcast: leave out each Tile whose reader broadcasts; keep, and the others, leave it in the graph.",
     )
     precision: Precision = one_of(
         Precision,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.ops import Tile
-from prototrt.tests.command_line import DEPLOY, WEIGHTS
+from prototrt.tests.command_line import DEPLOY, WEIGHTS, done
+from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, check, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 from prototrt.tests.small_nets import WAYS
@@ -31,6 +33,36 @@ KNOWN_CONT = {"net_crnn"}
 def deltas(graph: Graph) -> list[str]:
     """The Tiles that surgery made of cont."""
     return [node.name for node in walk(graph) if isinstance(node.op, Tile) and node.name.startswith("__")]
+
+
+PARTS = {
+    "__lstm_cont": "Reshape",
+    "__lstm_delta": "Tile[axis=2, copies=8]",
+    "__lstm_delta_product_h": "Binary[kind=MULTIPLY]",
+    "__lstm_delta_product_c": "Binary[kind=MULTIPLY]",
+    "__lstm_kept": "Binary[kind=MULTIPLY]",
+    "__lstm_written": "Binary[kind=MULTIPLY]",
+    "__lstm_c": "Binary[kind=ADD]",
+    "__lstm_h": "Binary[kind=MULTIPLY]",
+}
+"""The four parts of the processed net of an LSTM: reshape, Tile, delta products, eltwise."""
+PAGE = (ROOT / "docs" / "how-it-works.md").read_text()
+
+
+def test_the_parts_of_an_lstm_are_drawn(folder: Path) -> None:
+    """By the commands of the page, which names all of them, and shows what they draw."""
+    Path("lstm.prototxt").write_text(PAGE.partition("```protobuf\n")[2].partition("```")[0])
+    *before, after = re.findall(r"^    prototrt (dot lstm.prototxt.*) -o (.*)\.svg$", PAGE, re.MULTILINE)
+    drawings = [done(*command.split()).stdout for command, _ in (*before, after)]
+    named = {node: kind for node in PARTS for kind in re.findall(rf'"{node}\\n([^"]*)"', drawings[-1])}
+    assert {node: named[node].partition("[target")[0] for node in PARTS} == PARTS
+    assert all(f"`{node}`" in PAGE for node in PARTS)
+    assert "__lstm" not in drawings[0]
+    for _, name in (*before, after):
+        assert f"(pictures/{name}.svg)" in PAGE
+    picture = (ROOT / "docs" / "pictures" / f"{after[1]}.svg").read_text()
+    assert {node for node in PARTS if f">{node}<" in picture} == {*PARTS}
+    assert "Tile" not in done("dot", "lstm.prototxt", "--stage", "rewritten").stdout
 
 
 def test_the_graph_of_an_lstm_as_text(check_text: Callable[[Path, str], None]) -> None:

@@ -16,7 +16,7 @@ from prototrt.converter.front.commandline.options.common import (
     json_option,
     text_target_option,
 )
-from prototrt.converter.front.commandline.options.groups import gathered
+from prototrt.converter.front.commandline.options.groups import field_option, gathered
 from prototrt.converter.front.commandline.options.loading import drawing_options
 from prototrt.converter.front.commandline.options.parameter_types import InputFile
 from prototrt.converter.front.commandline.options.rewriting import rewrite_options
@@ -99,6 +99,7 @@ def inspect(
 @click.command(cls=Guarded)
 @drawing_options
 @rewrite_options
+@field_option(RewriteOptions, "tile")
 @text_target_option()
 @stage_options
 @click.option(
