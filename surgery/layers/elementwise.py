@@ -53,6 +53,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list
         )
     if layer.param.coeff_blob and layer.param.operation == layer.param.SUM:
         bottoms = _times_factors(build, layer, bottoms)
+    bottoms = [bottoms[0], *(_beside_cudnn(build, bottoms[0], other) for other in bottoms[1:])]
     refuse_other_shapes(build, layer, bottoms)
     param = layer.param
     kinds: dict[int, Binary] = {param.PROD: MULTIPLY, param.SUM: ADD, param.MAX: MAXIMUM}
@@ -65,6 +66,17 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list
     # Caffe asks whether a further bottom is larger than what it has: with NaN the order matters.
     first = build.add(kind, *terms[:2]) if len(terms) > 1 else terms[0]
     return [reduce(lambda top, bottom: build.add(kind, bottom, top), terms[2:], first)]
+
+
+def _beside_cudnn(build: LayerBuilder, x: Value, other: Value) -> Value:
+    """The other bottom in the shape of the first, where one is cuDNN's (T, N, H, 1), the other (T, N, H).
+
+    Source: MyCaffe/MyCaffe ``MyCaffe/layers/EltwiseLayer.cs``, ``Reshape``.
+    """
+    shorter, longer = sorted((x, other), key=lambda value: len(value.shape))
+    maker = build.writer(longer)
+    is_cudnns = maker is not None and maker.origin.type in ("LSTM", "RNN") and len(longer.shape) == 4
+    return other.reshape(*x.shape) if is_cudnns and longer.shape == (*shorter.shape, 1) else other
 
 
 def _times_factors(build: LayerBuilder, layer: Layer, bottoms: list[Value]) -> list[Value]:
