@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _NAMES = (
-    "argparse json np Path trt WEIGHTS SIZES network weights note sizes"
+    "argparse json np Path trt WEIGHTS SIZES network weights note sizes results"
     " read_weights named shapes fill configured profile number_of_bytes build main"
 )
 NAMES = frozenset(_NAMES.split())

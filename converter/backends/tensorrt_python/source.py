@@ -23,7 +23,14 @@ from prototrt.converter.backends.tensorrt_python.recording import (
     Setting,
     TensorName,
 )
-from prototrt.converter.backends.tensorrt_python.statements import Function, Hints, called, indented
+from prototrt.converter.backends.tensorrt_python.statements import (
+    LONGEST,
+    Function,
+    Hints,
+    called,
+    enclosed,
+    indented,
+)
 from prototrt.converter.backends.tensorrt_python.values import Arrays
 from prototrt.converter.backends.torch.expressions import in_tuple
 from prototrt.converter.backends.torch.names import identifier
@@ -116,13 +123,28 @@ class _Writer:
         results = [tensor for tensor in _made(block.nodes) if tensor in read]
         reads = [main.tensor(tensor) for tensor in body.tensors]
         texts = [body.tensor(tensor) for tensor in results]
-        main.lines += called(
-            f"{', '.join(map(main.tensor, results))} = {name}", ["network", "weights", *reads]
-        )
+        main.lines += _assigned([*map(main.tensor, results)], called(name, ["network", "weights", *reads]))
         head = called(f"def {name}", ["network", "weights", *body.tensors.values()])
         head[-1] += ":"
-        lines = [f'"""{_title(block)}"""', *body.lines, f"return {', '.join(texts)}"]
+        lines = [f'"""{_title(block)}"""', *body.lines, *_returned(texts)]
         return "\n".join([*head, *indented(lines)])
+
+
+def _assigned(targets: Sequence[str], call: Sequence[str]) -> list[str]:
+    """The call of a function, whose results get these names."""
+    if not targets:
+        return [*call]
+    line = f"{', '.join(targets)} = {call[0]}"
+    if len(line) <= LONGEST - 4:
+        return [line, *call[1:]]
+    return [f"results = {call[0]}", *call[1:], *enclosed("(", targets, ") = results")]
+
+
+def _returned(texts: Sequence[str]) -> list[str]:
+    line = f"return {', '.join(texts)}"
+    if len(line) <= LONGEST - 4:
+        return [line] if texts else []
+    return enclosed("return (", texts, ")")
 
 
 def _layers_in(calls: NodeCalls) -> int:

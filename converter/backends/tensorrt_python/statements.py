@@ -144,10 +144,6 @@ class Function:
 
     def _write_call(self, call: RecordedCall, node: Node | None) -> None:
         owner = self._results.get(call.owner, "network")
-        if call.method == "add_concatenation":
-            texts = [f"[{', '.join(map(self.tensor, call.arguments[0]))}]"]
-        else:
-            texts = [*self._arguments(call, "" if node is None else node.name)]
         target = ""
         if isinstance(call.result, RecordedOwner):
             self.lines += ["", "# A loop: what reads its recurrences and iterators is its body."]
@@ -158,6 +154,11 @@ class Function:
             target = f"{self.tensor(call.result)} = "
         if isinstance(call.result, RecordedLayer):
             self.made.add(call.result)
+        if call.method == "add_concatenation":
+            texts = [*map(self.tensor, call.arguments[0])]
+            self.lines += enclosed(f"{target}{owner}.{call.method}([", texts, "])")
+            return
+        texts = [*self._arguments(call, "" if node is None else node.name)]
         self.lines += called(f"{target}{owner}.{call.method}", texts)
 
     def _arguments(self, call: RecordedCall, node: str) -> Iterator[str]:
@@ -202,12 +203,17 @@ class Function:
 
 def called(function: str, arguments: Sequence[str]) -> list[str]:
     """A call in one line, or its arguments in one line, or in a line each."""
-    joined = ", ".join(arguments)
-    if len(f"{function}({joined})") <= LONGEST - 4:
-        return [f"{function}({joined})"]
+    return enclosed(f"{function}(", arguments, ")")
+
+
+def enclosed(opening: str, texts: Sequence[str], closing: str) -> list[str]:
+    """Parts between brackets."""
+    joined = ", ".join(texts)
+    if len(opening + joined + closing) <= LONGEST - 4:
+        return [opening + joined + closing]
     if len(joined) <= LONGEST - 8:
-        return [f"{function}(", f"    {joined}", ")"]
-    return [f"{function}(", *(f"    {each}," for each in arguments), ")"]
+        return [opening, f"    {joined}", closing]
+    return [opening, *(f"    {each}," for each in texts), closing]
 
 
 def indented(lines: Sequence[str]) -> list[str]:
