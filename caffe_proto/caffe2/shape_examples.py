@@ -105,9 +105,9 @@ class ShapeExamples:
 
     def _features(self, name: str, recurrence: RecurrentArguments) -> int | None:
         """How many numbers a value of a step has for each stream."""
-        known = self.of(name)
-        if known is not None and isinstance(known[-1], int):
-            return known[-1]
+        shapes_of_blobs = self.of(name)
+        if shapes_of_blobs is not None and isinstance(shapes_of_blobs[-1], int):
+            return shapes_of_blobs[-1]
         for operator in self.operators:
             if name in operator.bottoms[:2] and (size := self._units(operator)):
                 return size
@@ -136,6 +136,6 @@ def example_shapes(
     operators = [layer for layer in layers if isinstance(layer, Operator) and layer.type != "Input"]
     examples = dict.fromkeys(names, UNKNOWN)
     with suppress(ConversionError):  # of an argument, which is raised by the rule that reads it
-        known = ShapeExamples(operators, stored)
-        examples |= {name: example for name in names if (example := known.of(name)) is not None}
+        shapes_of_blobs = ShapeExamples(operators, stored)
+        examples |= {name: example for name in names if (example := shapes_of_blobs.of(name)) is not None}
     return examples

@@ -62,8 +62,8 @@ def one_name(option_field: Field[Any], word: str) -> str:
     """The choice that a word is, whatever its case, or the usual spelling of another word that the field takes."""
     choices, other = option_field.metadata.get("choices", ()), option_field.metadata.get("other_spelling")
     lower = word.lower()
-    found = next((choice for choice in choices if choice.lower() == lower), None)
-    return found or (other and other(word)) or word
+    choice_in_other_case = next((choice for choice in choices if choice.lower() == lower), None)
+    return choice_in_other_case or (other and other(word)) or word
 
 
 def other_words_close_to(option_field: Field[Any], word: str) -> Sequence[str]:

@@ -21,10 +21,10 @@ def types_of(precision: Precision) -> Sequence[str]:
 
 def missing_type(capability: Version, precision: Precision) -> str | None:
     """The type of this precision that GPUs of a compute capability lack; None for a capability that is not known."""
-    known = CAPABILITIES.get(capability)
-    if known is None:
+    types_of_gpu = CAPABILITIES.get(capability)
+    if types_of_gpu is None:
         return None
-    return next((kind for kind in types_of(precision) if kind not in known.types), None)
+    return next((kind for kind in types_of(precision) if kind not in types_of_gpu.types), None)
 
 
 def refuse_types(asked: Option, gpu: str, capability: Version, precision: Precision) -> None:
@@ -43,5 +43,5 @@ def refuse_types(asked: Option, gpu: str, capability: Version, precision: Precis
 
 def names_of(capability: Version) -> str:
     """``float32, float16, int8``; empty for a capability that is not known."""
-    known = CAPABILITIES.get(capability)
-    return "" if known is None else ", ".join(_TYPES[kind] for kind in known.types)
+    types_of_gpu = CAPABILITIES.get(capability)
+    return "" if types_of_gpu is None else ", ".join(_TYPES[kind] for kind in types_of_gpu.types)

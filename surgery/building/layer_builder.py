@@ -83,8 +83,8 @@ class LayerBuilder(Builder):
         weights. Raises ``WeightsError``.
         """
         index = len(self._read)
-        stated = field_if_set(layer.param, filler) if isinstance(filler, str) else filler
-        array = self._array(layer, index, shape, what, stated, kind)
+        initial_values = field_if_set(layer.param, filler) if isinstance(filler, str) else filler
+        array = self._array(layer, index, shape, what, initial_values, kind)
         self._check_sharing(layer, index, array, what)
         value = self.constant(array, what)
         self._read.append(value)

@@ -65,59 +65,59 @@ def plain(build: Builder, operator: Operator, x: Value) -> list[Value]:
     return [build.add(_PLAIN[operator.type], x)]
 
 
-def _clipped(x: Value, given: Arguments) -> Value:
+def _clipped(x: Value, arguments: Arguments) -> Value:
     """``min(max(x, min), max)``; either end may be missing."""
-    low, high = (given.number(name, end) for name, end in (("min", -_LARGEST), ("max", _LARGEST)))
+    low, high = (arguments.number(name, end) for name, end in (("min", -_LARGEST), ("max", _LARGEST)))
     return x.apply(Clip(min(low, high), high))
 
 
-def _softplus(x: Value, given: Arguments) -> Value:
+def _softplus(x: Value, arguments: Arguments) -> Value:
     """``log(1 + exp(x))``, as ``max(x, 0) + log(1 + exp(-|x|))``, which does not overflow."""
     small = (-abs(x)).exp()
     return (x.apply(LeakyReLU()) + (small + 1.0).log()).named("softplus")
 
 
-def _gelu(x: Value, given: Arguments) -> Value:
+def _gelu(x: Value, arguments: Arguments) -> Value:
     """``x / 2 * (1 + erf(x / sqrt(2)))``, with ``fast_gelu`` in its approximation by tanh."""
-    if given.flag("fast_gelu"):
+    if arguments.flag("fast_gelu"):
         curve = ((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)).tanh()
     else:
         curve = (x * math.sqrt(0.5)).apply(ERF)
     return x * 0.5 * (curve + 1.0)
 
 
-def _logit(x: Value, given: Arguments) -> Value:
+def _logit(x: Value, arguments: Arguments) -> Value:
     """``log(x / (1 - x))`` of x between ``eps`` and ``1 - eps``."""
-    epsilon = given.number("eps", 1e-6)
+    epsilon = arguments.number("eps", 1e-6)
     share = x.apply(Clip(epsilon, 1 - epsilon))
     return (share / (1.0 - share)).log()
 
 
-def _selu(x: Value, given: Arguments) -> Value:
-    bent = x.apply(ELU(given.number("alpha", 1.6732632423543772)))
-    return bent.scaled(given.number("scale", 1.0507009873554805))
+def _selu(x: Value, arguments: Arguments) -> Value:
+    bent = x.apply(ELU(arguments.number("alpha", 1.6732632423543772)))
+    return bent.scaled(arguments.number("scale", 1.0507009873554805))
 
 
 _FORMULAS: dict[str, Callable[[Value, Arguments], Value]] = {
     "Clip": _clipped,
     "Cube": lambda x, _: x * x * x,
-    "Elu": lambda x, given: x.apply(ELU(given.number("alpha", 1.0))),
+    "Elu": lambda x, arguments: x.apply(ELU(arguments.number("alpha", 1.0))),
     "Gelu": _gelu,
-    "HardSigmoid": lambda x, given: x.apply(
-        HardSigmoid(given.number("alpha", 0.2), given.number("beta", 0.5))
+    "HardSigmoid": lambda x, arguments: x.apply(
+        HardSigmoid(arguments.number("alpha", 0.2), arguments.number("beta", 0.5))
     ),
-    "LeakyRelu": lambda x, given: x.apply(LeakyReLU(given.number("alpha", 0.01))),
+    "LeakyRelu": lambda x, arguments: x.apply(LeakyReLU(arguments.number("alpha", 0.01))),
     "Logit": _logit,
-    "Mish": lambda x, given: x * _softplus(x, given).tanh(),
+    "Mish": lambda x, arguments: x * _softplus(x, arguments).tanh(),
     "Reciprocal": lambda x, _: 1 / x,
-    "ReluN": lambda x, given: x.apply(Clip(0.0, given.number("n", 6.0))),
+    "ReluN": lambda x, arguments: x.apply(Clip(0.0, arguments.number("n", 6.0))),
     "Rsqrt": lambda x, _: 1 / x.sqrt(),
-    "Scale": lambda x, given: x * given.number("scale", 1.0),
+    "Scale": lambda x, arguments: x * arguments.number("scale", 1.0),
     "Selu": _selu,
     "Softplus": _softplus,
     "Sqr": lambda x, _: x * x,
     "Swish": lambda x, _: x * x.sigmoid(),
-    "ThresholdedRelu": lambda x, given: (x > given.number("alpha", 1.0)).chosen(x, 0.0),
+    "ThresholdedRelu": lambda x, arguments: (x > arguments.number("alpha", 1.0)).chosen(x, 0.0),
 }
 
 

@@ -75,23 +75,30 @@ class Caffe2(Framework):
             if layer.arguments.has("shape")
         }
 
-    def with_known_shapes(
+    def with_implied_shapes(
         self, model: Model, layers: Sequence[Layer], options: RewriteOptions
     ) -> RewriteOptions:
         """The shapes of states and of lengths follow from weights and N, which the shape of another input tells."""
         inputs = [layer.tops[0] for layer in layers if layer.type == "Input"]
         examples = example_shapes(inputs, layers, model.stored)
-        given = [getattr(options, field) or {} for field in _SHAPES]
-        stated = {name for shapes in given for name in shapes} | {*self.shapes_in_file(layers)}
-        known = {
-            name: shape for name, shape in examples.items() if name not in stated and _needs_streams(shape)
+        shapes_of_options = [getattr(options, field) or {} for field in _SHAPES]
+        blobs_with_shapes = {name for shapes in shapes_of_options for name in shapes} | {
+            *self.shapes_in_file(layers)
+        }
+        implied_shapes = {
+            name: shape
+            for name, shape in examples.items()
+            if name not in blobs_with_shapes and _needs_streams(shape)
         }
         changed: dict[str, Any] = {
-            field: {**shapes, **{name: _with_streams(shape, streams) for name, shape in known.items()}}
-            for field, shapes in zip(_SHAPES, given, strict=True)
+            field: {
+                **shapes,
+                **{name: _with_streams(shape, streams) for name, shape in implied_shapes.items()},
+            }
+            for field, shapes in zip(_SHAPES, shapes_of_options, strict=True)
             for streams in _streams(shapes, examples)
         }
-        return replace(options, **changed) if known and changed else options
+        return replace(options, **changed) if implied_shapes and changed else options
 
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], shaped: Collection[str]

@@ -73,8 +73,8 @@ class Caffe(Framework):
         types: dict[str, Mapping[str, str]] = {}
         for kind, hidden in types_by_blobs(layer).items():
             field = parameter_fields(kind)[0]
-            is_stated = getattr(layer.message, field).num_output
-            types[kind] = {"type": kind} | ({} if is_stated else {f"{field}.num_output": str(hidden)})
+            has_num_output = getattr(layer.message, field).num_output
+            types[kind] = {"type": kind} | ({} if has_num_output else {f"{field}.num_output": str(hidden)})
         return types
 
     def cause_of(self, layer: Layer) -> str | None:

@@ -177,7 +177,9 @@ def _beside_named(word: str, options: RewriteOptions) -> OptionsError:
 def _beside_rows(name: str, shape: Sizes, options: RewriteOptions) -> OptionsError:
     """The error for ranges of some inputs, where others are to be products of sizes without a name."""
     rows = Option("shapes", {name: (Varying(_ROWS), *shape[1:])})
-    given = [each for each in ("dynamic", "min_shapes", "opt_shapes", "max_shapes") if getattr(options, each)]
+    ranges = [
+        each for each in ("dynamic", "min_shapes", "opt_shapes", "max_shapes") if getattr(options, each)
+    ]
     return OptionsError(
         Worded('{} cannot determine how many rows "{}" has', Option("dynamic"), name),
         because="it has a row for each stream of each step, and the ranges of other inputs are given without names",
@@ -185,6 +187,6 @@ def _beside_rows(name: str, shape: Sizes, options: RewriteOptions) -> OptionsErr
             "name the sizes of all inputs, as in {}, and their ranges with {} instead of {}",
             rows,
             Option("sizes"),
-            Worded.joined(", ", [Worded("{}", Option(each)) for each in given]),
+            Worded.joined(", ", [Worded("{}", Option(each)) for each in ranges]),
         ),
     )

@@ -129,7 +129,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     outputs = outputs_and_states(model, options.outputs)
     model, part = fed_net(model, replace(options, outputs=outputs), framework, shaped)
     blocked = blocked_layers(model, part.layers, framework)
-    options = framework.with_known_shapes(model, part.layers, options)
+    options = framework.with_implied_shapes(model, part.layers, options)
     shapeless = framework.missing_shapes(model, part.layers, _shaped(options))
     if unknown := [*shapes_of_nothing(model, shaped), *shapeless]:
         return _failure(model, part, independent(part.layers, blocked, model.stored), blocked, unknown)
@@ -167,7 +167,7 @@ def shapes_before(model: Model, layer: Layer, options: RewriteOptions) -> dict[s
     framework = _framework(model, options)
     model = framework.with_inputs(model, _shaped(options))
     layers = model.layers[: model.layers.index(layer)] if layer in model.layers else model.layers
-    options = framework.with_known_shapes(model, model.layers, options)
+    options = framework.with_implied_shapes(model, model.layers, options)
     blocked = blocked_layers(model, layers, framework)
     build = LayerBuilder(model, options, framework.sizes_of_inputs(layers, options))
     expander = Expander(build, framework, BlobValues(build, model.stored), ())

@@ -60,7 +60,7 @@ def fitting_shapes(
     for name in (name for name, sizes in shapes.items() if {"C", "H"} <= {*sizes}):
         for other in _OTHER_AXES:
             search.improve({**search.best, name: other})
-    for images in (_near(pixels), _IMAGES, search.stated(), _REMAINDERS):
+    for images in (_near(pixels), _IMAGES, search.sizes_of_misfits(), _REMAINDERS):
         search.resize(shapes, images)
     return search.best, search.errors
 
@@ -110,21 +110,23 @@ class _Search:
         """Try other heights and widths of all images."""
         if any("H" in sizes for sizes in shapes.values()):
             for height, width in images:
-                known = {"H": height, "W": width}
-                self.improve({name: _sized(each, self.best[name], known) for name, each in shapes.items()})
+                sizes_by_letter = {"H": height, "W": width}
+                self.improve(
+                    {name: _sized(each, self.best[name], sizes_by_letter) for name, each in shapes.items()}
+                )
 
-    def stated(self) -> Iterator[tuple[int, int]]:
+    def sizes_of_misfits(self) -> Iterator[tuple[int, int]]:
         """Heights and widths by the shapes that do not fit: one of them is stated, the other one follows the image."""
         height, width = next((shape[-2:] for shape in self.best.values() if len(shape) == 4), (0, 0))
         for error in self.errors[:1]:
-            found = [tuple(map(int, sizes)) for sizes in _SHAPE.findall(error.problem)][:2]
-            for (h, w), (other_h, other_w) in (found, found[::-1]) if len(found) == 2 else ():
+            two_shapes = [tuple(map(int, sizes)) for sizes in _SHAPE.findall(error.problem)][:2]
+            for (h, w), (other_h, other_w) in (two_shapes, two_shapes[::-1]) if len(two_shapes) == 2 else ():
                 yield height * other_h // h, width * other_w // w
 
 
-def _sized(sizes: Sequence[int | str], before: Sizes, known: Mapping[str, int]) -> Sizes:
+def _sized(sizes: Sequence[int | str], before: Sizes, sizes_by_letter: Mapping[str, int]) -> Sizes:
     """The shape with these sizes for some letters."""
-    return tuple(known.get(str(size), old) for size, old in zip(sizes, before, strict=False))
+    return tuple(sizes_by_letter.get(str(size), old) for size, old in zip(sizes, before, strict=False))
 
 
 def _near(pixels: tuple[int, int] | None) -> Iterator[tuple[int, int]]:

@@ -102,7 +102,7 @@ class Framework(ABC):
         """The bottoms of a layer without those that hold states."""
         return layer.bottoms
 
-    def with_known_shapes(
+    def with_implied_shapes(
         self, model: Model, layers: Sequence[Layer], options: RewriteOptions
     ) -> RewriteOptions:
         """The options, with the shapes of inputs that weights and the shapes of other inputs tell."""

@@ -33,7 +33,7 @@ class ShapeTrials:
     model: Model
     options: RewriteOptions
     attempt: Attempt
-    known: Collection[str]
+    other_problems: Collection[str]
     """Errors of the net whatever the shapes are."""
 
     @classmethod
@@ -42,8 +42,8 @@ class ShapeTrials:
     ) -> ShapeTrials:
         if isinstance(model.weights, RandomWeights):
             model = replace(model, weights=NoWeights())
-        known = {error.text for error in distinct(errors) if not isinstance(error, ShapeError)}
-        return cls(model, replace(options, require_weights=False), attempt, known)
+        other_problems = {error.text for error in distinct(errors) if not isinstance(error, ShapeError)}
+        return cls(model, replace(options, require_weights=False), attempt, other_problems)
 
     def fitting(
         self, shapes: Letters, pixels: tuple[int, int] | None = None
@@ -59,7 +59,11 @@ class ShapeTrials:
             )
         except ConversionError as error:
             return distinct([error])
-        return [error for error in distinct(getattr(result, "errors", ())) if error.text not in self.known]
+        return [
+            error
+            for error in distinct(getattr(result, "errors", ()))
+            if error.text not in self.other_problems
+        ]
 
 
 def with_fitting_shapes(
@@ -145,11 +149,11 @@ def _advise_pixels(error: ConversionError, images: Mapping[str, Sizes], trials: 
 
 def _images(model: Model, options: RewriteOptions) -> dict[str, Sizes]:
     """The shapes of the inputs that hold images."""
-    stated = {
+    shapes_in_file = {
         top: tuple(shape.dim)
         for layer in model.layers
         if layer.type == "Input"
         for top, shape in zip(layer.tops, [*layer.message.input_param.shape] * len(layer.tops), strict=False)
     }
-    shapes = {**stated, **shapes_of_options(options)}
+    shapes = {**shapes_in_file, **shapes_of_options(options)}
     return {name: tuple(shape) for name, shape in shapes.items() if len(shape) == 4 and min(shape[2:]) > 1}

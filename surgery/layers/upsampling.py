@@ -83,18 +83,18 @@ def deephi_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     expect_axes(layer, 0, x, "(N, C, H, W)")
     param = layer.param
-    scales = _stated_pair(param, "scale_h", "scale_w")
+    scales = _pair_of_fields(param, "scale_h", "scale_w")
     if any(isinstance(size, OpenSize) for size in x.shape[2:]):
         return [_repeated_by_whole(build, param, x, scales)]
     height, width = fixed_sizes(x.shape[2:])
-    stated = _stated_pair(param, "new_height", "new_width")
-    if (stated is None) == (scales is None):
+    new_size = _pair_of_fields(param, "new_height", "new_width")
+    if (new_size is None) == (scales is None):
         raise NetError(
-            "states no size" if stated is None else "states both a size and scales",
+            "states no size" if new_size is None else "states both a size and scales",
             fix="state scale_h and scale_w in deephi_resize_param, or new_height and new_width",
         )
     factors = scales or (1, 1)
-    out = [int(size) for size in stated or (height * factors[0], width * factors[1])]
+    out = [int(size) for size in new_size or (height * factors[0], width * factors[1])]
     if min(out) < 1:
         raise NetError(f"the top would be {out[0]} x {out[1]}", fix="state a larger size, or larger scales")
     refuse_length(max(out))
@@ -129,7 +129,7 @@ def _repeated_by_whole(
     return repeated(build, x, (int(scales[0]), int(scales[1])))
 
 
-def _stated_pair(param: Any, height: str, width: str) -> tuple[float, float] | None:
+def _pair_of_fields(param: Any, height: str, width: str) -> tuple[float, float] | None:
     """Both fields as numbers, or None where both are absent. Raises ``NetError`` for one alone."""
     names = [name for name in (height, width) if param.HasField(name)]
     if len(names) == 1:

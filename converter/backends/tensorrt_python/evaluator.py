@@ -15,7 +15,7 @@ from prototrt.surgery.ir import Array, Graph
 _FILE = Path("build.py")
 
 
-class ProgramEvaluator:
+class ApiProgramEvaluator:
     """Runs the network that the program of a graph makes. Raises as ``export_tensorrt_python`` does."""
 
     def __init__(self, graph: Graph) -> None:

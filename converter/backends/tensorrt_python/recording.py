@@ -16,7 +16,7 @@ from prototrt.surgery.ir import Array, Node, Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weights:
+class ArrayOfCall:
     """An array for a call, and the constant that it is, unless a lowering made it."""
 
     array: Array
@@ -74,7 +74,7 @@ Step: TypeAlias = RecordedCall | Setting | TensorName | NodeCalls
 Note: TypeAlias = Callable[[Step], None]
 
 
-class _Recorded:
+class StandIn:
     """Stands before an object of TensorRT, which answers what is not recorded."""
 
     def __init__(self, real: Any, note: Note) -> None:
@@ -85,7 +85,7 @@ class _Recorded:
         return getattr(self.real, name)
 
 
-class RecordedTensor(_Recorded):
+class RecordedTensor(StandIn):
     """An ``ITensor``. ``layer`` made it, as its output ``place``; an input has none."""
 
     layer: RecordedLayer | None
@@ -98,7 +98,7 @@ class RecordedTensor(_Recorded):
             self.note(TensorName(self, value))
 
 
-class RecordedLayer(_Recorded):
+class RecordedLayer(StandIn):
     """An ``ILayer``, whose outputs are the same objects at each request."""
 
     def __init__(self, real: Any, note: Note) -> None:
@@ -123,7 +123,7 @@ class RecordedLayer(_Recorded):
             self.note(Setting(self, name, value))
 
 
-class RecordedOwner(_Recorded):
+class RecordedOwner(StandIn):
     """An ``INetworkDefinition`` or an ``ILoop``: whose methods add layers."""
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +131,7 @@ class RecordedOwner(_Recorded):
             return getattr(self.real, name)
 
         def called(*arguments: Any) -> Any:
-            result = getattr(self.real, name)(*map(_given, arguments))
+            result = getattr(self.real, name)(*map(as_taken, arguments))
             kind = RecordedOwner if name == "add_loop" else RecordedLayer
             if result is not None and not name.startswith("mark_"):
                 made = _tensor(result, self.note) if name == "add_input" else kind(result, self.note)
@@ -143,12 +143,12 @@ class RecordedOwner(_Recorded):
         return called
 
 
-def _is_already(value: Any, wanted: Any) -> bool:
+def _is_already(value: Any, expected: Any) -> bool:
     """Whether an attribute has this value by default. Sizes that nobody has set have no length."""
-    if not isinstance(wanted, tuple | list):
-        return bool(value == wanted)
+    if not isinstance(expected, tuple | list):
+        return bool(value == expected)
     with suppress(ValueError, TypeError):
-        return [*value] == [*wanted]
+        return [*value] == [*expected]
     return False
 
 
@@ -159,13 +159,13 @@ def _tensor(real: Any, note: Note, layer: RecordedLayer | None = None, place: in
     return made
 
 
-def _given(argument: Any) -> Any:
+def as_taken(argument: Any) -> Any:
     """What TensorRT takes for an argument."""
-    if isinstance(argument, _Recorded):
+    if isinstance(argument, StandIn):
         return argument.real
-    if isinstance(argument, Weights):
+    if isinstance(argument, ArrayOfCall):
         return argument.held
-    return [*map(_given, argument)] if isinstance(argument, list) else argument
+    return [*map(as_taken, argument)] if isinstance(argument, list) else argument
 
 
 class RecordedNetwork(Network):
@@ -199,9 +199,9 @@ class RecordedNetwork(Network):
         finally:
             self._constant = None
 
-    def weights(self, array: Array) -> Weights:
+    def weights(self, array: Array) -> ArrayOfCall:
         held = super().weights(array)
-        return Weights(np.asarray(array), self._constant or self._value_of(array), held)
+        return ArrayOfCall(np.asarray(array), self._constant or self._value_of(array), held)
 
     def _value_of(self, array: Array) -> Value | None:
         values = () if self.node is None else self.node.inputs

@@ -50,7 +50,7 @@ class ProgramText:
 
 def program_text(graph: Graph, network: RecordedNetwork, file: Path, weights: str) -> ProgramText:
     """The program that makes this network, which was made from the graph."""
-    writer = _Writer(network)
+    writer = _StatementWriter(network)
     functions = writer.functions()
     sections = [*frame.helpers(bool(graph.symbols)), *functions, *frame.endings(bool(graph.symbols))]
     head = [_docstring(graph, file), frame.IMPORTS, f"WEIGHTS = Path(__file__).with_name({literal(weights)})"]
@@ -76,7 +76,7 @@ class _Block:
         return [*dict.fromkeys(each.origin.layer for each in self.nodes if each.origin is not None)]
 
 
-class _Writer:
+class _StatementWriter:
     """Writes the functions that add layers: one for a short net, else one for each block of it."""
 
     def __init__(self, network: RecordedNetwork) -> None:

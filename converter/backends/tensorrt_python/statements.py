@@ -12,6 +12,7 @@ from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.python_source import literal
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.backends.tensorrt_python.recording import (
+    ArrayOfCall,
     NodeCalls,
     RecordedCall,
     RecordedLayer,
@@ -19,7 +20,6 @@ from prototrt.converter.backends.tensorrt_python.recording import (
     RecordedTensor,
     Setting,
     TensorName,
-    Weights,
 )
 from prototrt.converter.backends.tensorrt_python.values import Arrays, argument_text, is_mask, mask_text
 from prototrt.converter.backends.torch.names import identifier
@@ -59,7 +59,7 @@ class Hints:
         """For a layer or a loop."""
         call, node = self._calls[result]
         kind = call.method.removeprefix("add_").removesuffix("_nd")
-        weights = [each for each in call.arguments if isinstance(each, Weights)]
+        weights = [each for each in call.arguments if isinstance(each, ArrayOfCall)]
         if kind in ("recurrence", "iterator"):
             return self._in_a_loop(call.arguments[0], "before" if kind == "recurrence" else "t")
         if kind == "loop_output":
@@ -165,7 +165,7 @@ class Function:
         for place, argument in enumerate(call.arguments):
             if isinstance(argument, RecordedTensor):
                 yield self.tensor(argument)
-            elif isinstance(argument, Weights):
+            elif isinstance(argument, ArrayOfCall):
                 yield self._arrays.text(argument, node)
             elif is_mask(call.method, place):
                 yield mask_text(argument)

@@ -11,7 +11,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.python_source import literal
-from prototrt.converter.backends.tensorrt_python.recording import Weights
+from prototrt.converter.backends.tensorrt_python.recording import ArrayOfCall
 from prototrt.converter.backends.torch.expressions import in_tuple
 from prototrt.surgery.ir import Array, Value
 
@@ -35,7 +35,7 @@ class Arrays:
         """The largest types first: so each array lies in the file where its type may lie in memory."""
         return dict(sorted(self.by_key.items(), key=lambda item: -item[1].itemsize))
 
-    def text(self, weights: Weights, layer: str) -> str:
+    def text(self, weights: ArrayOfCall, layer: str) -> str:
         """An expression for the array: its numbers, if it is small and no weight of the net."""
         array, value = weights.array, weights.value
         is_plain = value is None or _SCALAR.search(value.name)
@@ -102,10 +102,10 @@ def argument_text(trt: Any, argument: Any) -> str:
         return f"trt.{_dtype_name(trt, argument)}"
     if isinstance(argument, trt.Permutation):
         return f"trt.Permutation({_order(argument)})"
-    if isinstance(argument, trt.Weights):
+    if isinstance(argument, trt.ArrayOfCall):
         assert argument.size == 0, "weights come as arrays"
         kind = argument_text(trt, argument.dtype)
-        return "trt.Weights()" if argument.dtype == trt.Weights().dtype else f"trt.Weights({kind})"
+        return "trt.Weights()" if argument.dtype == trt.ArrayOfCall().dtype else f"trt.Weights({kind})"
     return f"trt.{type(argument).__name__}.{argument.name}"
 
 

@@ -66,14 +66,16 @@ class Target:
 
     def refuse_file(self, file: str) -> None:
         """Raise ``OptionsError`` for a file with the suffix of something else."""
-        found = next((suffix for suffix in (".onnx", ".py") if file.lower().endswith(suffix)), ".plan")
-        if found != self.suffix and self.backend is not None:
-            other = Worded(", or use {}", Option("target", "onnx" if found == ".onnx" else PROGRAM))
+        suffix_of_file = next(
+            (suffix for suffix in (".onnx", ".py") if file.lower().endswith(suffix)), ".plan"
+        )
+        if suffix_of_file != self.suffix and self.backend is not None:
+            other = Worded(", or use {}", Option("target", "onnx" if suffix_of_file == ".onnx" else PROGRAM))
             raise OptionsError(
-                Worded("{} writes an engine, but FILE ends in {}", self.choice, found),
+                Worded("{} writes an engine, but FILE ends in {}", self.choice, suffix_of_file),
                 fix=Worded("choose a FILE that ends in .plan{}", other),
             )
-        if found != self.suffix:
+        if suffix_of_file != self.suffix:
             backend = Option("backend", "enterprise")
             there = Worded(", or build on {} with {} instead of {}", self.machine, backend, self.choice)
             what = "an ONNX model" if self.suffix == ".onnx" else "a program"

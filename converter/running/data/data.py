@@ -19,7 +19,7 @@ from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announc
 from prototrt.converter.files.signatures.arrays import host_array
 from prototrt.converter.files.signatures.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.files.signatures.signature import Signature
-from prototrt.converter.running.data.images import IMAGE_SUFFIXES, ImageFolder, Picture, Preparation
+from prototrt.converter.running.data.images import IMAGE_SUFFIXES, ImageFile, ImageFolder, Preparation
 from prototrt.converter.running.data.loaders import loader_of
 from prototrt.surgery.ir import Value
 
@@ -36,7 +36,7 @@ class Call:
     where: str
     feeds: Feeds
     starts_anew: bool = False
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[ImageFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

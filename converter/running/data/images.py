@@ -53,7 +53,7 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ImageFile:
     """The file of an image, and the part of it that a net sees: left, top, width, height, relative to the image."""
 
     file: Path
@@ -127,7 +127,7 @@ class ImageFolder:
         steps.append(f"x{subtracted} of 0 to 255" + (f", times {scale:g}" if scale != 1 else ""))
         return ", ".join(steps)
 
-    def batches(self) -> Iterator[tuple[str, Feeds, tuple[Picture, ...]]]:
+    def batches(self) -> Iterator[tuple[str, Feeds, tuple[ImageFile, ...]]]:
         """The images in the order of their names, N at a time; the first ones once more fill the last batch.
 
         The last of each are the pictures that a batch is made of, each picture once.
@@ -174,14 +174,14 @@ class ImageFolder:
         prepared: Array = (planes - mean) * np.float32(self.preparation.scale)
         return prepared
 
-    def _picture(self, file: Path) -> Picture:
+    def _picture(self, file: Path) -> ImageFile:
         from PIL import Image
 
         _, _, height, width = self._shape
         with Image.open(file, formats=_FORMATS) as image:
             columns, rows = self._size_before_crop(*image.size)
         left, top = (columns - width) // 2, (rows - height) // 2
-        return Picture(file, (left / columns, top / rows, width / columns, height / rows))
+        return ImageFile(file, (left / columns, top / rows, width / columns, height / rows))
 
     def _sized(self, image: Image) -> Image:
         """Bilinear, as in Caffe's own tools; then the middle."""

@@ -103,9 +103,9 @@ def _torch(graph: Graph, _: object, device: str) -> Evaluator:
 
 
 def _tensorrt_python(graph: Graph, *_: object) -> Evaluator:
-    from prototrt.converter.backends.tensorrt_python.evaluator import ProgramEvaluator
+    from prototrt.converter.backends.tensorrt_python.evaluator import ApiProgramEvaluator
 
-    return ProgramEvaluator(graph)
+    return ApiProgramEvaluator(graph)
 
 
 def _is_prototxt(source: object) -> bool:
