@@ -3,6 +3,8 @@
 ``TYPE(shapes of the bottoms) fields``: one layer, whose bottoms are b0, b1 and so on, and whose top is y, or those
 after ``->`` up to a semicolon. ``x=1x4, z=4: `` stands for inputs before the rest of a prototxt.
 ``caffe2(x=1x4, w:3x4) TYPE(x w -> y) axis=1; ...``: operators of a Caffe2 net, an input x and a weight w.
+``RecurrentNetwork(x h0 w b -> all last ws) **recurrence(...)`` has the arguments of a plain one but for those stated;
+``step`` are the operators of its step net, with ``&`` between them.
 """
 
 from __future__ import annotations
@@ -55,7 +57,26 @@ def _of_caffe2(blobs: Iterable[str], operators: Iterable[str]) -> ShortNet:
 def _operator(text: str) -> Any:
     match = _OPERATOR.fullmatch(text)
     assert match, text
-    return operator(match[1], match[2].split(), match[3].split(), **eval(f"dict({match[4]})"))
+    arguments = eval(f"dict({match[4]})", {"recurrence": _recurrence})
+    return operator(match[1], match[2].split(), match[3].split(), **arguments)
+
+
+def _recurrence(
+    step: str = "FC(h_prev w b -> p) axis=2 & Sum(p x_t -> s) & Tanh(s -> h_new)", **changes: Any
+) -> dict[str, Any]:
+    """The arguments of a RecurrentNetwork over x with the one state h, which starts with input 1."""
+    return {
+        "step_net": net(*map(_operator, step.split(" & "))),
+        "recurrent_states": ["h"],
+        "initial_recurrent_state_ids": [1],
+        "link_internal": ["h_prev", "h_new", "x_t"],
+        "link_external": ["h", "h", "x"],
+        "link_offset": [0, 1, 0],
+        "alias_src": ["h", "h"],
+        "alias_dst": ["all", "last"],
+        "alias_offset": [1, -1],
+        **changes,
+    }
 
 
 def _shapes(blobs: Iterable[str], sign: str) -> dict[str, list[int]]:

@@ -61,6 +61,10 @@ def second_offset(net: Any) -> None:
     argument(net.op[1], "link_offset").ints.append(0)
 
 
+def wide_link(net: Any) -> None:
+    net.op[1].arg.add(name="link_window").ints.extend([2, 1, 1, 1, 1])
+
+
 def text_axis(net: Any) -> None:
     axis = argument(net.op[0], "axis")
     axis.ClearField("i")
@@ -99,6 +103,18 @@ BROKEN: dict[str, tuple[Break, str]] = {
         f'{RECURRENT}: the link of "lstm/hidden_t_prev" shows row 1 of the state'
         ' "lstm/lstm/hidden_t_prev_states" before it is written\n'
         "  because the state begins with 1 rows\n  fix: use an offset from 0 to 0",
+    ),
+    "read_beyond_the_state": (
+        wide_link,
+        f'{RECURRENT}: the link of "lstm/hidden_t_prev" shows row 1 of the state'
+        ' "lstm/lstm/hidden_t_prev_states" before it is written\n'
+        "  because the state begins with 1 rows\n  fix: export the net again: its links do not fit together",
+    ),
+    "write_into_no_state": (
+        entry("link_external", 1, b"lstm/i2h"),
+        f'{RECURRENT}: the step net writes "lstm/hidden_state" into "lstm/i2h", which is not a state\n'
+        "  fix: make it a state: add it to recurrent_states, and its initial state to"
+        ' initial_recurrent_state_ids; or convert the part before it: outputs=["lstm/i2h"]',
     ),
     "a_state_twice": (
         entry("recurrent_states", 1, b"lstm/lstm/hidden_t_prev_states"),

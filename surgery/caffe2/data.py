@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
+from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.fills import Fill
 from prototrt.caffe_proto.caffe2.init_net import FLOAT_FILLS, TENSOR_FILLS, constant_fill, filled
 from prototrt.caffe_proto.caffe2.operators import Operator
@@ -74,11 +74,13 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
     elif like:
         element_count(like[0].shape, "a size of the constant")
         shape = tuple(int(size) for size in like[0].shape)
-    shape += arguments.integers("extra_shape")
+    more = arguments.integers("extra_shape")
+    shape += more
     if any(size < 0 for size in shape):
+        is_stated = not like or any(size < 0 for size in more)
         raise ShapeError(
             f"shape is {shape}, expected sizes that are not negative",
-            fix=GIVE_SHAPES_AND_INIT_NET,
+            fix=MEND_ARGUMENTS if is_stated else GIVE_SHAPES_AND_INIT_NET,
         )
     return [build.constant(constant_fill(arguments, shape), "filled")]
 

@@ -110,11 +110,16 @@ def slice_operator(
         if range_of(start).min < 0 or range_of(end - start).min < 1:
             raise ShapeError(
                 f"axis {axis} is cut from {start} to {end}, but has {size} elements",
-                fix=GIVE_SHAPES_AND_INIT_NET,
+                fix=MEND_ARGUMENTS if starts is None and _are_swapped(*places) else GIVE_SHAPES_AND_INIT_NET,
             )
         if (start, end) != (0, size):
             x = build.add(Slice(axis, start, end - start), x)
     return [x]
+
+
+def _are_swapped(start: int, end: int) -> bool:
+    """Whether nothing lies between these places, in an axis of any size."""
+    return (start < 0) == (end < 0) and end <= start
 
 
 def _cut_at(place: int, size: Size) -> Size:

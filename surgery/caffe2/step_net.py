@@ -119,7 +119,7 @@ class StepNet:
                 return False
             raise UnsupportedLayerError(
                 f'the step net writes "{link.inside}" into "{link.outside}", which is not a state',
-                fix="make it a state: add it to recurrent_states",
+                fix="make it a state: add it to recurrent_states, and its initial state to initial_recurrent_state_ids",
             )
         if is_state:
             raise UnsupportedLayerError(
@@ -154,12 +154,13 @@ class StepNet:
 
     def _check_read(self, link: Link) -> None:
         rows = fixed(self.initial[link.outside].shape[0], "the number of initial rows")
-        if link.offset + link.window > rows:
+        room = rows - link.window
+        if link.offset > room:
             raise NetError(
                 f'the link of "{link.inside}" shows row {link.offset + link.window - 1} of the state'
                 f' "{link.outside}" before it is written',
                 because=f"the state begins with {rows} rows",
-                fix=f"use an offset from 0 to {rows - 1}",
+                fix=f"use an offset from 0 to {room}" if room >= 0 else EXPORT_LINKS_AGAIN,
             )
 
     def _needed(self) -> list[Operator]:

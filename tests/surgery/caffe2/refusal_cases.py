@@ -348,6 +348,13 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "  fix: give the shapes and the init net that belong to this predict net",
     ),
     (
+        "ConstantFill",
+        "",
+        {"shape": [-1, 2]},
+        ": shape is (-1, 2), expected sizes that are not negative\n"
+        "  fix: correct the arguments, or export the net again",
+    ),
+    (
         "GivenTensorFill",
         "",
         {"values": [1.0, 2.0]},

@@ -100,10 +100,18 @@ def test_slice(starts: list[int], ends: list[int], cut: Any, on: Way) -> None:
     check(operator("Slice", ["x", "starts", "ends"]), {"x": x}, places, {"y": x[cut]}, on)
 
 
-def test_slice_of_nothing() -> None:
-    assert refusal(operator("Slice", starts=[5], ends=[9]), {"x": numbers(4, 3)}, {}) == (
-        "operator 0 (Slice): axis 0 is cut from 4 to 4, but has 4 elements\n"
-        "  fix: give the shapes and the init net that belong to this predict net"
+@pytest.mark.parametrize(
+    ("start", "end", "found", "fix"),
+    [
+        (5, 9, "4 to 4", "give the shapes and the init net that belong to this predict net"),
+        (4, -1, "4 to 4", "give the shapes and the init net that belong to this predict net"),
+        (3, 2, "3 to 2", "correct the arguments, or export the net again"),
+        (-2, -2, "3 to 3", "correct the arguments, or export the net again"),
+    ],
+)
+def test_slice_of_nothing(start: int, end: int, found: str, fix: str) -> None:
+    assert refusal(operator("Slice", starts=[start], ends=[end]), {"x": numbers(4, 3)}, {}) == (
+        f"operator 0 (Slice): axis 0 is cut from {found}, but has 4 elements\n  fix: {fix}"
     )
 
 
