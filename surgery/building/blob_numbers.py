@@ -32,7 +32,7 @@ def filled(filler: Any, sizes: tuple[int, ...]) -> Array | None:
         raise ShapeError(
             f"shape is {sizes}, expected at most {WIDEST} x {WIDEST}",
             because="its bilinear filler is stored element by element",
-            fix="store the numbers in the weights file",
+            fix="use smaller sizes",
         )
     tent = _tent(sizes[3])
     return np.broadcast_to(np.outer(tent, tent).astype(np.float32), sizes)

@@ -77,7 +77,7 @@ REFUSED = {
     'shape { dim: [1, 1, 1025, 1025] } data_filler { type: "bilinear" }': (
         f"{OP}: shape is (1, 1, 1025, 1025), expected at most 1024 x 1024\n"
         "  because its bilinear filler is stored element by element\n"
-        "  fix: store the numbers in the weights file"
+        "  fix: use smaller sizes"
     ),
 }
 
