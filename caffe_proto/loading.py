@@ -260,7 +260,8 @@ def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
     array = np.array(blob.double_data or blob.data, np.float32)
     legacy = any(blob.HasField(name) for name in ("num", "channels", "height", "width"))
     shape = (blob.num, blob.channels, blob.height, blob.width) if legacy else tuple(blob.shape.dim)
-    checked_count(shape, array.size, where, f"blobs {index}")
+    fix = "state a shape and as many numbers as it has, or leave blobs out of the file"
+    checked_count(shape, array.size, where, f"blobs {index}", fix)
     return StoredBlob(shape, legacy, lambda: array.reshape(shape))
 
 

@@ -43,6 +43,7 @@ _NETS = 2
 _KEY, _VALUE = 1, 2
 _PREDICT_NET, _GLOBAL_INIT_NET = "PREDICT_NET_TYPE", "GLOBAL_INIT_NET_TYPE"
 _INTEGERS = ("int32", "int64", "bool")
+_TYPES = "float, double, int32, int64 or bool"
 
 
 class Record(NamedTuple):
@@ -146,7 +147,7 @@ def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
     tensors = _payloads(buffer, record.start, record.end, _TENSOR)
     if not tensors:
         raise WeightsError(
-            "holds no tensor",
+            f"holds no tensor, expected one of {_TYPES}",
             where=file,
             blob=f'blob "{record.key}"',
             fix="export the net again, with weights of these types",
@@ -173,7 +174,7 @@ def _stored(buffer: Buffer, parts: list[BlobPart], file: str, name: str) -> Stor
     strange = [part.dtype for part in parts if not part.dtype.startswith(("float", *_INTEGERS))]
     if strange:
         raise WeightsError(
-            f"holds elements of {strange[0]}, expected float, double, int32, int64 or bool",
+            f"holds elements of {strange[0]}, expected {_TYPES}",
             where=file,
             blob=blob,
             fix="export the net again, with weights of these types",

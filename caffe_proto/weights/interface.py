@@ -164,9 +164,14 @@ def sha256_of(file: str) -> str:
         return sha256_of_stream(stream)
 
 
-def checked_count(shape: tuple[int, ...], count: int, where: str, blob: str) -> None:
+def checked_count(
+    shape: tuple[int, ...],
+    count: int,
+    where: str,
+    blob: str,
+    fix: str = "get the weights file again: it is damaged",
+) -> None:
     """Raise ``WeightsError`` if a blob has an invalid shape, or another number of elements than its shape states."""
-    fix = "get the weights file again: it is damaged"
     if len(shape) > MOST_AXES:
         problem = f"the stored shape has {len(shape)} axes, expected at most {MOST_AXES}"
         raise WeightsError(problem, where=where, blob=blob, fix=fix)

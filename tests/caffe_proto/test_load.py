@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from prototrt.caffe_proto import Model, load
+from prototrt.caffe_proto.common.errors import WeightsError
 from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
@@ -111,6 +112,19 @@ def test_published_models(path: Path) -> None:
         blobs = [blob for layer in model.layers for blob in layer.blobs or ()]
         assert blobs
         assert all(np.isfinite(blob.array).all() for blob in blobs)
+
+
+def test_blobs_in_the_text_that_do_not_fit(tmp_path: Path) -> None:
+    file = tmp_path / "net.prototxt"
+    file.write_text(
+        'layer { name: "a" type: "ReLU" bottom: "x" top: "y" blobs { shape { dim: 2 } data: 1 } }'
+    )
+    with pytest.raises(WeightsError) as caught:
+        load(file)
+    assert str(caught.value) == (
+        f'{file}:1: layer "a" (ReLU), blobs 0: the stored shape (2,) has 2 elements, found 1\n'
+        "  fix: state a shape and as many numbers as it has, or leave blobs out of the file"
+    )
 
 
 def test_how_often_files_are_opened() -> None:

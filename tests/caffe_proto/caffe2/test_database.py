@@ -124,7 +124,8 @@ DAMAGED = "this is not a valid minidb of Caffe2, or it is damaged\n  because {}\
         ),
         (
             [META, record("w", b"")],
-            'blob "w": holds no tensor\n  fix: export the net again, with weights of these types',
+            'blob "w": holds no tensor, expected one of float, double, int32, int64 or bool\n'
+            "  fix: export the net again, with weights of these types",
         ),
         (
             [META, tensor("w", dims=[2], byte_data=b"ab", data_type=3)],
