@@ -239,8 +239,10 @@ Value = Expression
 
 
 def _added(op: Op, *operands: ir.Value) -> Expression:
-    """A node in the innermost body that has one of the operands."""
-    builders = (each.build for each in operands if isinstance(each, Expression))
+    """A node in the innermost body that has one of the operands; weights of a finished graph belong to none."""
+    makers = [each.builder() for each in operands if isinstance(each, Expression)]
+    builders = [build for build in makers if build is not None]
+    assert builders, f"the builder of {operands[0]} is gone"
     return max(builders, key=lambda build: build.depth).add(op, *operands)
 
 

@@ -54,6 +54,13 @@ def test_a_node_is_added_to_the_innermost_body_of_its_operands() -> None:
     assert [result.build for result in results] == [body] * 3
 
 
+def test_weights_of_a_finished_graph_join_a_formula_of_another_builder() -> None:
+    """A pass compares a cell, built anew, with one that holds the same weights."""
+    weights, build = Builder().constant(np.ones(2, np.float32)), Builder()
+    _ = build.input("x", (2,)) + weights
+    assert names(build) == ["__binary"]
+
+
 def test_a_graph_does_not_keep_its_builder() -> None:
     build = Builder()
     graph = build.graph("", [build.input("x", (2,)) * 2])
