@@ -88,6 +88,10 @@ class Worded(str):
         each = [cls("{}", part) for part in parts]
         return cls(separator.join(["{}"] * len(each)), *each)
 
+    def with_parts(self, change: Callable[[object], object]) -> Worded:
+        """The text with other parts, ``change`` of each."""
+        return type(self)(self._template, *map(change, self._parts))
+
     def by(self, surface: Surface, *, whole: bool = False) -> str:
         """The text in the surface's words; ``whole``: with all that it shortens."""
         return _filled(self._template, self._parts, surface, whole)

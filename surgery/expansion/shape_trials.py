@@ -123,7 +123,7 @@ def _advise(
 def _with_other_axes(part: object, fitting: Mapping[str, Sizes]) -> Any:
     """A text whose options state shapes with as many axes as those that fit."""
     if isinstance(part, Worded):
-        return Worded(part._template, *(_with_other_axes(each, fitting) for each in part._parts))
+        return part.with_parts(lambda each: _with_other_axes(each, fitting))
     if isinstance(part, Option) and part.name == "shapes" and isinstance(part.value, Mapping):
         shapes = {
             name: fitting[name] if name in fitting and len(fitting[name]) != len(sizes) else sizes
