@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import io
 import os
@@ -101,7 +102,7 @@ def inject(fault: Fault, number: int, told: int, home: str = "") -> list[str]:
         if fault is Fault.KILL:
             os._exit(KILLED)
         if fault is Fault.INTERRUPT:
-            signal.raise_signal(signal.SIGINT)
+            _thread.interrupt_main()  # as by the signal, without the stack on which libraries want signals handled
             return
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
