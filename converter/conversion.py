@@ -148,7 +148,7 @@ class Product:
                         "is" if len(names) == 1 else "are",
                         self.model_suffix,
                     ),
-                    fix="give it to the program, whose --help lists the builder's options"
+                    fix="give it to the program, whose help lists the builder's options"
                     if self.is_program
                     else Worded(
                         "choose a FILE that ends in .plan, or use {} for an engine elsewhere",

@@ -41,6 +41,7 @@ CONTENTS = {
         "docs/triton",
         "docs/deepstream",
         "docs/building",
+        "docs/tensorrt-python",
         "docs/signing",
         "samples/cpp/README",
         "docs/coming-from-nvidias-caffe-parser",

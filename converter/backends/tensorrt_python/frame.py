@@ -10,7 +10,7 @@ NAMES = frozenset(_NAMES.split())
 """What a program names itself."""
 ABOUT = (
     "Builds the engine: python {file} -o net.plan. It needs NumPy and TensorRT 10 or newer, or TensorRT for RTX. The"
-    " precision is part of the network, whose types are fixed: convert with another --precision for another one."
+    " precision is part of the network, whose types are fixed: another conversion changes it."
 )
 FILLED = "Add all inputs, layers and outputs to an empty network."
 IMPORTS = """\

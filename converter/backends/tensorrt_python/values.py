@@ -102,10 +102,10 @@ def argument_text(trt: Any, argument: Any) -> str:
         return f"trt.{_dtype_name(trt, argument)}"
     if isinstance(argument, trt.Permutation):
         return f"trt.Permutation({_order(argument)})"
-    if isinstance(argument, trt.ArrayOfCall):
+    if isinstance(argument, trt.Weights):
         assert argument.size == 0, "weights come as arrays"
         kind = argument_text(trt, argument.dtype)
-        return "trt.Weights()" if argument.dtype == trt.ArrayOfCall().dtype else f"trt.Weights({kind})"
+        return "trt.Weights()" if argument.dtype == trt.Weights().dtype else f"trt.Weights({kind})"
     return f"trt.{type(argument).__name__}.{argument.name}"
 
 

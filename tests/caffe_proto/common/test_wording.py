@@ -113,12 +113,13 @@ BELOW = [
     for path in (ROOT / folder).rglob("*.py")
     if "commandline" not in path.relative_to(ROOT).parts
     and path.name != "trtexec.py"  # whose options are NVIDIA's
+    and path.parent.name != "tensorrt_python"  # programs have options of their own
 ]
 OF_OTHER_TOOLS = {
     *("--resources",),  # dask worker
     *("--force-reinstall", "--no-cache-dir", "--upgrade"),  # pip
     *("--silent", "--pack-destination"),  # npm
-    *("--fp16", "--memPoolSize", "--onnx", "--saveEngine", "--workspace"),  # trtexec
+    *("--fp16", "--memPoolSize", "--onnx", "--saveEngine", "--stronglyTyped", "--workspace"),  # trtexec
     *("--query-gpu", "--format"),  # nvidia-smi
 }
 SPELLING = re.compile(r"(?<![\w-])--[a-z][\w-]*")

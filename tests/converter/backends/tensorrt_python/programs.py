@@ -75,7 +75,7 @@ def _attributes(trt: Any, layer: NetworkLayer) -> dict[str, Any]:
 def _plain(trt: Any, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, trt.ArrayOfCall):
+    if isinstance(value, trt.Weights):
         return value.dtype.name, value.size
     if isinstance(value, trt.Dims | trt.Permutation | tuple | list):
         return tuple(map(float, value))

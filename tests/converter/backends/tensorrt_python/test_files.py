@@ -212,7 +212,7 @@ def test_weights_lie_where_their_types_may_lie(tmp_path: Path) -> None:
             "net.py",
             (*TARGET, "--tf32"),
             "--tf32 is for engines, but FILE ends in .py\n"
-            "  fix: give it to the program, whose --help lists the builder's options\n",
+            "  fix: give it to the program, whose help lists the builder's options\n",
         ),
         (
             "net.py",
