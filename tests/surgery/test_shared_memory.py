@@ -149,7 +149,7 @@ def of_any_steps(layers: str) -> Graph:
 def test_in_place_where_the_number_of_steps_varies(layers: str, on: Way) -> None:
     """One step, two, and again one: each as the net of that number of steps, from the state before."""
     graph = of_any_steps(layers)
-    assert not graph.warnings
+    assert not [warning for warning in graph.warnings if "the steps of a sequence" not in warning]
     session, carried = prototrt.Session(graph, on=on), dict[str, Array]()
     for steps in (1, 2, 1, 5, 1):
         feeds = {"x": numbers(steps, 1, D, seed=steps), "cont": np.ones((steps, 1), np.float32)}

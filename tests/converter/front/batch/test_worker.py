@@ -140,7 +140,7 @@ def test_a_crash(worker: Worker, tmp_path: Path, number: int, status: Status, to
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("raise SystemExit(3)", ": its process ended with exit code 3"),
+        ("import os; os._exit(3)", ": its process ended with exit code 3"),
         ("raise KeyboardInterrupt", "\n  KeyboardInterrupt"),
         ("import os; os.closerange(3, 40)", "\n  OSError: [Errno 9] Bad file descriptor"),
     ],
