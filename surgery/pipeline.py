@@ -270,7 +270,7 @@ def _with_warning_of_mixed_steps(graph: Graph, file: str) -> Graph:
     if not layers:
         return graph
     warning = Worded(
-        "{}: {} {} the steps of a sequence: in several calls it has other results than in one call; give each call a"
+        "{}: {} {} the steps of a sequence: several calls have other results than one call; give each call a"
         " whole sequence, with {} {}",
         file,
         listed([f'"{layer}"' for layer in layers]),

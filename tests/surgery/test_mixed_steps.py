@@ -146,6 +146,6 @@ def test_the_warning(tmp_path: Path) -> None:
         prototrt.rewrite(loaded(tmp_path, text, random_weights=3))
     (message,) = [str(each.message) for each in caught if "the steps" in str(each.message)]
     assert message == (
-        f'{tmp_path / "net.prototxt"}: "a", "p" mix the steps of a sequence: in several calls it has other results than'
-        ' in one call; give each call a whole sequence, with cont="drop" state="zero"'
+        f'{tmp_path / "net.prototxt"}: "a", "p" mix the steps of a sequence: several calls have other results than'
+        ' one call; give each call a whole sequence, with cont="drop" state="zero"'
     )
