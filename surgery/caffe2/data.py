@@ -77,10 +77,10 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
     more = arguments.integers("extra_shape")
     shape += more
     if any(size < 0 for size in shape):
-        is_stated = not like or any(size < 0 for size in more)
+        has_shape = not like or any(size < 0 for size in more)
         raise ShapeError(
             f"shape is {shape}, expected sizes that are not negative",
-            fix=MEND_ARGUMENTS if is_stated else GIVE_SHAPES_AND_INIT_NET,
+            fix=MEND_ARGUMENTS if has_shape else GIVE_SHAPES_AND_INIT_NET,
         )
     return [build.constant(constant_fill(arguments, shape), "filled")]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Varying, Worded
 from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
 from prototrt.surgery.ir.dimensions import RangeSource
 
@@ -59,10 +59,11 @@ def _refuse_range(name: str, axis: int, span: Range, usual: Sizes) -> None:
     """Raise ``ShapeError`` unless sizes are at least 1 and increase; ``usual`` are those of all axes."""
     if span.min == span.opt == span.max < 1:
         sound = tuple(max(size, 1) for size in usual)
+        fix = Worded("correct the shape in the file, or give one: {}", Option("shapes", {name: sound}))
         raise ShapeError(
             f"axis {axis} has the size {span.opt}, expected at least 1",
             blob=f'top "{name}"',
-            fix=Worded("correct the shape in the file, or give one: {}", Option("shapes", {name: sound})),
+            fix=_for_sizes_that_vary(name, usual) if -1 in usual and min(usual) == -1 else fix,
         )
     if not 1 <= span.min <= span.opt <= span.max:
         raise ShapeError(
@@ -74,6 +75,25 @@ def _refuse_range(name: str, axis: int, span: Range, usual: Sizes) -> None:
                 *(Option(option) for option in ("shapes", "min_shapes", "opt_shapes", "max_shapes")),
             ),
         )
+
+
+def _for_sizes_that_vary(name: str, usual: Sizes) -> Worded:
+    """What helps with sizes of -1, which programs write for sizes that vary, and Caffe does not take."""
+    letters = _IMAGE if len(usual) == len(_IMAGE) else ("N", *(f"D{axis}" for axis in range(1, len(usual))))
+    varying = tuple(
+        Varying(letter) if size == -1 else max(size, 1) for letter, size in zip(letters, usual, strict=False)
+    )
+    sides = [size for size in usual[2:] if size > 1]
+    ranges = {
+        letter: (max(1, sides[0] // 2), 2 * sides[0]) if sides and axis > 1 else (1, 8)
+        for axis, (letter, size) in enumerate(zip(letters, usual, strict=False))
+        if size == -1
+    }
+    return Worded(
+        "a size of -1 varies: name it, and state its range, as in {} {}; or correct the shape in the file",
+        Option("shapes", {name: varying}),
+        Option("sizes", ranges),
+    )
 
 
 _IMAGE = "NCHW"
