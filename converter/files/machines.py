@@ -18,8 +18,8 @@ TABLE: Mapping[str, Any] = json.loads((Path(__file__).parent / "machines.json").
 _VENDOR = "nvidia geforce tesla quadro jetson gpu module developer kit generation edition blackwell server workstation"
 _VARIANTS = "ti super laptop mobile max q d pcie nvl"
 _IGNORED = {*_VENDOR.split(), *_VARIANTS.split()}
-_MEMORY = re.compile(r"\b([0-9]+ ?gb|(sxm|hbm)[0-9]*e?)\b")
-"""Words of a name that say nothing about the compute capability, and its memory."""
+"""Words of a name that say nothing about the compute capability."""
+_MEMORY = ("sxm", "hbm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,18 @@ def releases_of(capability: Version) -> list[ReleaseRange]:
 
 def _key(name: str) -> str:
     """What tells machines apart in a name: ``NVIDIA GeForce RTX 3080 Ti`` is ``rtx3080``."""
-    words = re.findall(r"[a-z]+|[0-9]+", _MEMORY.sub(" ", name.lower()))
-    return "".join(word for word in words if word not in _IGNORED)
+    words = re.findall(r"[a-z]+|[0-9]+", name.lower())
+    return "".join(
+        word
+        for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False)
+        if word not in _IGNORED and not _tells_the_memory(before, word, after)
+    )
+
+
+def _tells_the_memory(before: str, word: str, after: str) -> bool:
+    """Whether a word belongs to ``80GB``, ``SXM4`` or ``HBM3e``; GB10 is a machine."""
+    is_size = (word.isdecimal() and after == "gb") or (word == "gb" and before.isdecimal())
+    return is_size or word in _MEMORY or before in _MEMORY or (word == "e" and before.isdecimal())
 
 
 def _keys() -> Iterator[tuple[str, Machine]]:

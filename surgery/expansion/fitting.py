@@ -101,10 +101,10 @@ class _Search:
         """Try the shapes that messages expect of inputs, one after the other."""
         for _ in self.best:
             for error in self.errors[:1]:
-                name = re.search(r'"(.*)"', error.blob or "")
+                name = (error.blob or "").partition('"')[2].rpartition('"')[0]
                 sizes = _EXPECTED.search(error.problem)
-                if name and sizes and name[1] in self.best:
-                    self.improve({**self.best, name[1]: tuple(map(int, sizes[1].rstrip(",").split(", ")))})
+                if sizes and name in self.best:
+                    self.improve({**self.best, name: tuple(map(int, sizes[1].rstrip(",").split(", ")))})
 
     def resize(self, shapes: Letters, images: Iterable[tuple[int, int]]) -> None:
         """Try other heights and widths of all images."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,12 @@ from prototrt.surgery.ops import Scan
 
 LONGEST = 110
 """Characters of a line, after which each argument of a call has one."""
-_COPY = re.compile(r"(_\d+)+$")
-"""How the names of nodes end that passes have copied or numbered."""
+
+
+def _without_numbers(name: str) -> str:
+    """The name of a node without the numbers that passes and copies append."""
+    stem, _, number = name.rpartition("_")
+    return _without_numbers(stem) if stem and number.isdecimal() else name
 
 
 class Hints:
@@ -80,14 +83,14 @@ class Hints:
         named = self._names.get(layer.get_output(0))
         if len(node.outputs) > 1 and named is not None:
             return named
-        name = _COPY.sub("", node.name) if node.is_surgical else node.name
+        name = _without_numbers(node.name) if node.is_surgical else node.name
         return name if named is not None else f"{name}_{kind}"
 
     def _in_a_loop(self, tensor: RecordedTensor, ending: str) -> str:
         """After what comes into the loop, before it was reshaped."""
         while tensor.layer is not None and self._calls[tensor.layer][0].method == "add_shuffle":
             tensor = self._calls[tensor.layer][0].arguments[0]
-        return f"{_COPY.sub('', self.tensor(tensor))}_{ending}"
+        return f"{_without_numbers(self.tensor(tensor))}_{ending}"
 
 
 class Function:
