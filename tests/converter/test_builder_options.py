@@ -29,9 +29,9 @@ from prototrt.converter.builder_options import (
     trtexec_words,
 )
 from prototrt.converter.checking.machines.targets import target_called
-from prototrt.converter.conversion import Product
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
+from prototrt.converter.product import Product
 from prototrt.tests.builder_values import VALUES
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, run
 from prototrt.tests.golden_cases import GOLDENS

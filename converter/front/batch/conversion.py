@@ -14,7 +14,6 @@ from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.conversion import Product
 from prototrt.converter.files.writing.files import refuse_overwriting
 from prototrt.converter.files.writing.side_files import product_files, refuse_foreign
 from prototrt.converter.files.writing.texts import atomic_text, json_value, xml
@@ -34,6 +33,7 @@ from prototrt.converter.front.batch.versions import versions
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.front.batch.work import refusal_of
 from prototrt.converter.options import BatchOptions, BatchProgress
+from prototrt.converter.product import Product
 from prototrt.converter.running.data.data import files_in
 from prototrt.surgery.options import RewriteOptions
 

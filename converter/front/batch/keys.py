@@ -27,7 +27,6 @@ from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
 from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.weights_choice import no_weights, two_sources
-from prototrt.converter.conversion import Product
 from prototrt.converter.files.written_values import (
     definition_from_text,
     file_of_state,
@@ -52,6 +51,7 @@ from prototrt.converter.options import (
     Profiles,
     VerifyOptions,
 )
+from prototrt.converter.product import Product
 from prototrt.surgery.options import RewriteOptions, States
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options

@@ -17,10 +17,10 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
-from prototrt.converter.conversion import Product
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
 from prototrt.converter.files.writing.texts import checked
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions
+from prototrt.converter.product import Product
 from prototrt.converter.running.data.pixels import transformation_of
 from prototrt.converter.serving.deepstream.key_file import Groups, groups_of, text_of
 from prototrt.converter.serving.deepstream.networks import Meaning, VideoNet

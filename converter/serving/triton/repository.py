@@ -24,12 +24,12 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.text.findings import message_of
-from prototrt.converter.conversion import Product
 from prototrt.converter.files.companions.script import script_of
 from prototrt.converter.files.signatures.feeds import write_results
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
 from prototrt.converter.files.writing.texts import checked
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
+from prototrt.converter.product import Product
 from prototrt.converter.running.data.labels import read_labels
 from prototrt.converter.serving.triton.config import Labels, config_of, initial_file, outputs_with
 from prototrt.converter.serving.triton.served import Served

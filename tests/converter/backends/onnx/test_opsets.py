@@ -14,8 +14,8 @@ import prototrt
 from prototrt.caffe_proto.common.errors import BuildError, OptionsError, Origin, UnsupportedLayerError
 from prototrt.converter.backends.onnx.evaluator import OnnxEvaluator, OnnxFileEvaluator
 from prototrt.converter.backends.onnx.opset import opset_for
-from prototrt.converter.conversion import Product
 from prototrt.converter.options import ConvertOptions, ExportOptions
+from prototrt.converter.product import Product
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph
 from prototrt.surgery.ops import Binary, BinaryKind, Quantize

@@ -15,9 +15,9 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.checking.machines.targets import target_called
-from prototrt.converter.conversion import Product
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
+from prototrt.converter.product import Product
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.golden_cases import case_called, rewritten

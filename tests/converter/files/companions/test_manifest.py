@@ -12,8 +12,8 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.converter.conversion import Product
 from prototrt.converter.options import BuildOptions, ConvertOptions
+from prototrt.converter.product import Product
 from prototrt.surgery.ir import Graph, LeftOut
 
 ROOT = Path(__file__).parents[4]

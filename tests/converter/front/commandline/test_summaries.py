@@ -9,8 +9,9 @@ import pytest
 
 import prototrt
 from prototrt import BackendName, BuildOptions
-from prototrt.converter.conversion import Converted, Product
+from prototrt.converter.conversion import Converted
 from prototrt.converter.front.commandline.summaries import Conversion
+from prototrt.converter.product import Product
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
 RTX = {"flavour": "rtx", "version": "1.7.1.116"}
