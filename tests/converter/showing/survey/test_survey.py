@@ -264,6 +264,17 @@ def test_a_dry_run_refuses_what_the_run_refuses(entry: str, folder: Path) -> Non
     assert result.exit_code == 3
 
 
+def test_a_net_converts_with_the_shape_that_its_row_names(folder: Path) -> None:
+    pytest.importorskip("onnx", reason="writes ONNX models")
+    nets = json.loads(CliRunner().invoke(main, ["survey", "nets", "--json"]).stdout)["nets"]
+    proposals = {net["file"]: net["message"].partition("it converts with ")[2].split() for net in nets}
+    pasted = [[file, *words] for file, words in proposals.items() if words]
+    assert pasted
+    for words in pasted:
+        result = CliRunner().invoke(main, ["convert", *words, "--random-weights", "1", "-o", "net.onnx"])
+        assert result.exit_code == 0, (words, result.output)
+
+
 def test_an_internal_error_is_a_verdict_of_one_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.prototxt").write_text(NETS["whole"])
