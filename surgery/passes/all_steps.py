@@ -11,7 +11,7 @@ from prototrt.surgery.ops import Concat, Gather, MatMul, PReLU
 from prototrt.surgery.ops.elementwise import Elementwise
 
 
-def _stretched(
+def _broadcast_over_steps(
     build: Builder, values: Sequence[Value], is_each: Sequence[bool], hint: str
 ) -> Sequence[Value]:
     """Values of equal rank: those that are not sequences broadcast over the steps."""
@@ -46,7 +46,7 @@ def _suits(op: Op, is_each: Sequence[bool]) -> bool:
 
 
 @dataclass(slots=True)
-class Lifted:
+class LiftedValues:
     """The values that replace those of other nodes: with the additional axis (``each``), or without it (``once``)."""
 
     each: dict[Value, Value] = field(default_factory=dict)
@@ -72,5 +72,5 @@ def _for_all_steps(
     if isinstance(op, MatMul) and not is_each[1] and (y := _product(build, op, values, hint)):
         return y
     broadcasts = isinstance(op, (Elementwise, MatMul))
-    operands = _stretched(build, values, is_each, hint) if broadcasts else values
+    operands = _broadcast_over_steps(build, values, is_each, hint) if broadcasts else values
     return build.add(op, *operands, hint=hint)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value
 from prototrt.surgery.ops import Cast, Dequantize, Scan
-from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
+from prototrt.surgery.passes.half_weights import HalfWeights, precision_loss
 from prototrt.surgery.passes.precision import NOT_IN_BFLOAT16, InHalf, in_half
 
 FULL = DType.FLOAT32
@@ -24,7 +24,7 @@ def compute_in_half(graph: Graph) -> Graph:
     Left alone: inputs, outputs and the states of Scans, which stay float32; integers; a
     primitive with numbers that float16 cannot hold, which a warning reports.
     """
-    return _computed_in(DType.FLOAT16, graph)
+    return _compute_in(DType.FLOAT16, graph)
 
 
 def compute_in_bfloat16(graph: Graph) -> Graph:
@@ -34,19 +34,19 @@ def compute_in_bfloat16(graph: Graph) -> Graph:
     After:  ``p = MatMul(Cast(x), const w)`` in bfloat16, ``z = Softmax(Cast(p))`` in float32
     Left alone: inputs, outputs and the states of Scans, which stay float32; integers; a Deconvolution.
     """
-    return _computed_in(DType.BFLOAT16, graph)
+    return _compute_in(DType.BFLOAT16, graph)
 
 
-def _computed_in(dtype: DType, graph: Graph) -> Graph:
+def _compute_in(dtype: DType, graph: Graph) -> Graph:
     build = Builder(names_in(graph))
-    half = _Halving(build, HalfWeights(dtype), [*graph.outputs, *graph.state_outputs])
+    half = _HalfNodes(build, HalfWeights(dtype), [*graph.outputs, *graph.state_outputs])
     half.rewrite(graph.nodes)
     if tuple(build.nodes) == graph.nodes and not build.warnings:
         return graph
     return replace(graph.with_nodes(build.nodes), warnings=(*graph.warnings, *build.warnings))
 
 
-class _Halving:
+class _HalfNodes:
     """The nodes of a graph, or of a body, over values of other types.
 
     ``kept`` are values that code outside reads as float32. ``is_body``: the graph is the body of a Scan.
@@ -99,7 +99,7 @@ class _Halving:
         constants = [value for value in read if value.is_constant and value.dtype is FULL]
         beside = any(not read[position].is_constant for position in node.op.weights)
         is_narrow = self.half is DType.FLOAT16
-        reason = why_not_half(node.op, constants, beside_weights=beside) if is_narrow else None
+        reason = precision_loss(node.op, constants, beside_weights=beside) if is_narrow else None
         if reason is None:
             return self.half
         self.build.warn(f"stays in float32: {reason}")
@@ -142,7 +142,7 @@ class _Halving:
         self._write(node, scan if body is scan.body else replace(scan, body=body), inputs)
 
     def _body(self, scan: Scan, outside: Sequence[Value]) -> Graph:
-        inner = _Halving(self.build.body(), self.weights, is_body=True)
+        inner = _HalfNodes(self.build.body(), self.weights, is_body=True)
         inputs = [
             value if value.dtype is outer.dtype else replace(value, dtype=outer.dtype)
             for value, outer in zip(scan.body.inputs, outside, strict=True)

@@ -20,20 +20,20 @@ def drop_unused(graph: Graph) -> Graph:
     After: ``z = TanH(w)``, ``return z``, and x is no longer an input
     A Scan loses unread sequences, states that nothing in or after its body depends on, and everything
     that its body reads only for them.
-    Left alone: an input for state, even if the net never looks at it, and one that alone tells a needed size.
+    Left alone: an input for state, even if the net never looks at it, and one that alone states a needed size.
     """
     needed = {*graph.outputs, *graph.state_inputs}
     kept = _needed_nodes(graph.nodes, needed)
     if graph.symbols:
-        needed.update(_telling(graph, kept, needed))
+        needed.update(_size_sources(graph, kept, needed))
     inputs = tuple(value for value in graph.inputs if value in needed)
     if tuple(kept) == graph.nodes and inputs == graph.inputs:
         return graph
     return replace(graph.with_nodes(kept), inputs=inputs)
 
 
-def _telling(graph: Graph, kept: Sequence[Node], needed: Container[Value]) -> Iterator[Value]:
-    """Inputs from which sizes are told that no needed input tells."""
+def _size_sources(graph: Graph, kept: Sequence[Node], needed: Container[Value]) -> Iterator[Value]:
+    """Inputs that alone state a size which the kept nodes use."""
     used = {symbol for node in walk(graph.with_nodes(kept)) for symbol in symbols_in(node.op)}
     sources = symbol_sources(value for value in graph.inputs if value in needed)
     for symbol, source in symbol_sources(graph.inputs).items():
@@ -52,7 +52,7 @@ def _needed_nodes(nodes: Sequence[Node], needed: set[Value]) -> list[Node]:
     return kept[::-1]
 
 
-def _needed_inside(
+def _needed_body(
     scan: Scan, states: list[bool], stacked: list[bool]
 ) -> tuple[set[Value], list[Node], list[bool]]:
     """The values and nodes of the body that these states and sequences need, and which states those are then."""
@@ -72,7 +72,7 @@ def _needed_part(node: Node, scan: Scan, needed: set[Value]) -> Node:
     before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
     stacked = [value in needed for value in written.stacked]
     states = [value in needed for value in written.states]
-    inner, nodes, states = _needed_inside(scan, states, stacked)
+    inner, nodes, states = _needed_body(scan, states, stacked)
     sequences = [value in inner for value in before.sequences]
     if not any(sequences):  # a sequence sets the number of steps
         sequences[0] = True

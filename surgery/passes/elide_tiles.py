@@ -35,7 +35,7 @@ def elide_tiles(graph: Graph) -> Graph:
     }
     if not untiled:
         return graph
-    nodes = [_reading_untiled(node, untiled) for node in graph.nodes if node.outputs[0] not in untiled]
+    nodes = [_bypass_tiles(node, untiled) for node in graph.nodes if node.outputs[0] not in untiled]
     return graph.with_nodes(nodes)
 
 
@@ -74,7 +74,7 @@ def _inside(reader: Node, value: Value) -> Value | None:
     return dict(zip(outer.sequences, inner.sequences, strict=True)).get(value)
 
 
-def _reading_untiled(node: Node, untiled: Mapping[Value, Value]) -> Node:
+def _bypass_tiles(node: Node, untiled: Mapping[Value, Value]) -> Node:
     """The node with the values before tiling, also in the body of a Scan."""
     if isinstance(node.op, Scan) and any(value in untiled for value in node.inputs):
         inner = {

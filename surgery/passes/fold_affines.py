@@ -28,7 +28,7 @@ def fold_affines(graph: Graph) -> Graph:
     for node in graph.nodes:
         place = written.get(node.inputs[0]) if isinstance(node.op, Affine) else None
         if place is not None and len(readers[node.inputs[0]]) == 1 and node.inputs[0] not in graph.outputs:
-            folded = _folded(nodes[place], node)
+            folded = _fold(nodes[place], node)
             if folded is not None:
                 nodes[place] = folded
                 written[node.outputs[0]] = place
@@ -39,7 +39,7 @@ def fold_affines(graph: Graph) -> Graph:
     return graph.with_nodes(nodes) if len(nodes) < len(graph.nodes) else graph
 
 
-def _folded(producer: Node, affine: Node) -> Node | None:
+def _fold(producer: Node, affine: Node) -> Node | None:
     """The node that writes what the Affine writes; None if its weights are unknown or would not be numbers."""
     x, weights, bias = producer.inputs
     if weights.data is None or bias.data is None:
@@ -53,7 +53,7 @@ def _folded(producer: Node, affine: Node) -> Node | None:
         )
         wide = (array.astype(np.float64) for array in (bias.data, scale, shift))
         sums = map_elements(lambda b, factor, summand: b * factor + summand, *wide)
-        read = _holding(weights, products), _holding(bias, sums)
+        read = _with_data(weights, products), _with_data(bias, sums)
     if not all(np.isfinite(value.array).all() for value in read):
         return None
     return replace(producer, inputs=(x, *read), outputs=affine.outputs)
@@ -74,5 +74,5 @@ def _by_channel(producer: Node, weights: Array, scale: Array) -> Array:
     return np.broadcast_to(rows.reshape(*weights.shape[:2], *ones), weights.shape)
 
 
-def _holding(value: Value, data: Array) -> Value:
+def _with_data(value: Value, data: Array) -> Value:
     return replace(value, data=map_elements(lambda each: each.astype(value.dtype.numpy, copy=False), data))

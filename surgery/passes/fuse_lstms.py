@@ -35,7 +35,7 @@ def fuse_lstms(graph: Graph) -> Graph:
     Left alone: cells that ONNX's operators do not have, and a cont of several steps that is an input. The user asked
     for operators, so a warning says why for each layer.
     """
-    return _fused(graph, _Operators(warns=True))
+    return _fuse(graph, _Operators(warns=True))
 
 
 @needs(Scan)
@@ -46,7 +46,7 @@ def fuse_forward_lstms(graph: Graph) -> Graph:
     After:  ``h, c, y = FusedLSTM(h0, c0, x, const W, const R, const b)``
     Left alone: what ``fuse_lstms`` leaves alone, and all other operators. Another pass writes these Scans out.
     """
-    return _fused(graph, _Operators(_not_forward_lstm))
+    return _fuse(graph, _Operators(_not_forward_lstm))
 
 
 @needs(Scan)
@@ -58,7 +58,7 @@ def fuse_whole_cells(graph: Graph) -> Graph:
     Left alone: what ``fuse_lstms`` leaves alone, lengths, gates that are computed outside, a GRU that resets before its
     product, and an RNN with another activation than tanh and ReLU.
     """
-    return _fused(graph, _Operators(_no_module, takes_gates=False, has_layers=True))
+    return _fuse(graph, _Operators(_no_module, takes_gates=False, has_layers=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _no_module(match: CellMatch) -> str | None:
     return "PyTorch has no module for it" if match.valid is not None or other_gru or other_rnn else None
 
 
-def _fused(graph: Graph, operators: _Operators) -> Graph:
+def _fuse(graph: Graph, operators: _Operators) -> Graph:
     # Imported where it is needed: the lists of passes are read for every net, this one runs for few.
     from prototrt.surgery.passes.onnx_cells import match_of
 
@@ -122,10 +122,10 @@ def _add_operator(
 ) -> str | None:
     """Add the operator that replaces a Scan, or say why it cannot be."""
     read = scan.named_inputs(node.inputs)
-    gates = _transformed(match.gates, writers)
+    gates = _affine_input(match.gates, writers)
     if gates is None and not operators.takes_gates:
         return "its gates are computed outside"
-    gates = gates or _passed_on(match.gates)
+    gates = gates or _gates_from_outside(match.gates)
     if gates is None:
         return f"its gates are computed outside, and more than {MOST_GATES} cannot be passed on"
     since, build.origin = len(build.nodes), node.origin
@@ -179,7 +179,7 @@ def _lengths(build: Builder, valid: Value) -> Value:
     return build.reshape(counted, counted.shape[:1], hint="lengths")
 
 
-def _passed_on(gates: Value) -> tuple[Value, Value, Value] | None:
+def _gates_from_outside(gates: Value) -> tuple[Value, Value, Value] | None:
     """Gates (T, N, G H) that were computed outside, a unit matrix, and no bias."""
     rows = fixed(gates.shape[-1], "the number of gates")
     if rows > MOST_GATES:
@@ -191,7 +191,7 @@ def _passed_on(gates: Value) -> tuple[Value, Value, Value] | None:
     return gates, unit, bias
 
 
-def _transformed(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
+def _affine_input(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value, Value, Value] | None:
     """x (T, N, D), W (4H, D) and b (4H,) if a sequence is ``x W^T + b``; otherwise None.
 
     The sequence may be a part of a product that both directions share.

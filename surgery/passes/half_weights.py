@@ -28,14 +28,14 @@ class HalfWeights:
         key = memory_of(value.array)
         if key not in self._cast:
             with np.errstate(all="ignore"):  # NaN and infinity are reported when weights are read
-                self._cast[key] = map_elements(self._rounded, value.array)
+                self._cast[key] = map_elements(self._round, value.array)
         return replace(value, dtype=self.dtype, data=self._cast[key])
 
-    def _rounded(self, array: Array) -> Array:
+    def _round(self, array: Array) -> Array:
         return array.astype(self.dtype.numpy)
 
 
-def why_not_half(op: Op, constants: Sequence[Value], *, beside_weights: bool = False) -> str | None:
+def precision_loss(op: Op, constants: Sequence[Value], *, beside_weights: bool = False) -> str | None:
     """The damage that float16 would do to the constants of a primitive, or None.
 
     ``beside_weights``: the constants are added to what weights of 8 bits make, so that small ones may lose digits.

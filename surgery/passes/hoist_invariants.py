@@ -12,7 +12,7 @@ from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Shape, Value, bodies
 from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import MatMul, Scan, ScanInputs
-from prototrt.surgery.passes.all_steps import Lifted
+from prototrt.surgery.passes.all_steps import LiftedValues
 
 SMALL = 1 << 12
 """Elements per step: a result of this size is computed for all steps at once even if that makes it larger."""
@@ -33,25 +33,25 @@ def hoist_invariants(graph: Graph) -> Graph:
     build = Builder(names_in(graph))
     changed = False
     for node in graph.nodes:
-        hoisted = _hoisted(build, node, node.op) if isinstance(node.op, Scan) else node
+        hoisted = _hoist(build, node, node.op) if isinstance(node.op, Scan) else node
         build.nodes.append(hoisted)
         changed |= hoisted is not node
     return graph.with_nodes(build.nodes) if changed else graph
 
 
-def _hoisted(build: Builder, node: Node, scan: Scan) -> Node:
+def _hoist(build: Builder, node: Node, scan: Scan) -> Node:
     """The Scan over the rest of its body. The moved nodes go to ``build``."""
     inner, outer = scan.named_inputs(scan.body.inputs), scan.named_inputs(node.inputs)
-    outside = Lifted(
+    outside = LiftedValues(
         each=dict(zip(inner.sequences, outer.sequences, strict=True)),
         once=dict(zip(inner.invariants, outer.invariants, strict=True)),
     )
-    gone = {step for step in scan.body.nodes if _is_hoisted(build, step, scan, outside)}
+    gone = {step for step in scan.body.nodes if _try_hoist(build, step, scan, outside)}
     return _over(node, scan, outside, gone) if gone else node
 
 
-def _is_hoisted(build: Builder, node: Node, scan: Scan, outside: Lifted) -> bool:
-    """Compute a node before the Scan; False if it stays in the body."""
+def _try_hoist(build: Builder, node: Node, scan: Scan, outside: LiftedValues) -> bool:
+    """Compute a node before the Scan, and return True; False if it has to stay in the body."""
     replaced = ChainMap(outside.each, outside.once)
     if not all(value.is_constant or value in replaced for value in node.inputs):
         return False
@@ -74,7 +74,7 @@ def _elements(shape: Shape) -> int:
     return prod(dim for dim in shape if isinstance(dim, int))
 
 
-def _over(node: Node, scan: Scan, outside: Lifted, gone: Collection[Node]) -> Node:
+def _over(node: Node, scan: Scan, outside: LiftedValues, gone: Collection[Node]) -> Node:
     """The Scan whose body lacks the moved nodes and reads their results."""
     rest = [inner for inner in scan.body.nodes if inner not in gone]
     read = {value for inner in rest for value in inner.inputs} | set(scan.body.outputs)

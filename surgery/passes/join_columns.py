@@ -137,7 +137,7 @@ def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_JointProduct
     """Products whose columns are added by sums."""
     group_of: dict[Node, _JointProducts] = {}
     for node, terms in cuts.items():
-        united = _united(group_of, _segment(node, terms))
+        united = _join(group_of, _segment(node, terms))
         group_of[united.products[0]] = united
     if not group_of:
         return []
@@ -146,14 +146,14 @@ def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_JointProduct
     for node in graph.nodes:
         segment = _segment(node, sums.terms(node)) if sums.is_whole(node) else None
         if segment is not None and segment.adds_columns and not group_of.keys().isdisjoint(segment.pieces):
-            united = _united(group_of, segment)
+            united = _join(group_of, segment)
             if _is_worth_it(united) and _are_independent(united.products, below):
                 group_of.update(dict.fromkeys(united.products, united))
     groups = dict.fromkeys(group_of.values())
     return [group for group in groups if len(group.products) > 1]
 
 
-def _united(group_of: Mapping[Node, _JointProducts], segment: _Segment) -> _JointProducts:
+def _join(group_of: Mapping[Node, _JointProducts], segment: _Segment) -> _JointProducts:
     """The groups of the products that a sum adds, with the sum instead of the Slices that only it reads."""
     groups = dict.fromkeys(group_of.get(product, _JointProducts([product], [])) for product in segment.pieces)
     added = {piece.value for piece in segment.pieces.values()}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ops import Axis, Gather, Reshape, Slice
-from prototrt.surgery.passes.all_steps import Lifted
+from prototrt.surgery.passes.all_steps import LiftedValues
 
 
 def keep_unit_axes(graph: Graph) -> Graph:
@@ -21,7 +21,7 @@ def keep_unit_axes(graph: Graph) -> Graph:
     Left alone: the user's layers, primitives that do not support an additional axis, and graphs in which
     as many nodes would still remove or add an axis.
     """
-    kept = _KeptAxes(graph)
+    kept = _NodesWithAxes(graph)
     for node in graph.nodes:
         kept.add(node)
     kept.restore(graph.outputs)
@@ -32,13 +32,13 @@ def keep_unit_axes(graph: Graph) -> Graph:
 def _changes(nodes: Iterable[Node]) -> int:
     """The number of nodes that only remove or add axes."""
     return sum(
-        _picked_row(node) is not None
+        _constant_row(node) is not None
         or (isinstance(node.op, Reshape) and node.inputs[0].shape != node.outputs[0].shape)
         for node in nodes
     )
 
 
-def _picked_row(node: Node) -> int | None:
+def _constant_row(node: Node) -> int | None:
     """The row that a Gather picks from a table of known size, if it picks a single, constant one."""
     if not isinstance(node.op, Gather):
         return None
@@ -49,12 +49,12 @@ def _picked_row(node: Node) -> int | None:
     return row if 0 <= row < table.shape[0] else None
 
 
-class _KeptAxes:
+class _NodesWithAxes:
     """The nodes of a graph with values that keep their axis of size 1, and without it for readers that need that."""
 
     def __init__(self, graph: Graph) -> None:
         self.build = Builder(names_in(graph))
-        self._lifted = Lifted()
+        self._lifted = LiftedValues()
         self._with_axis = self._lifted.each
         self._unwritten: dict[Value, Node] = {}
         """Values that no node writes any more, and the nodes that would write them."""
@@ -65,7 +65,7 @@ class _KeptAxes:
     def add(self, node: Node) -> None:
         """Add a node, over lifted values if it can work on them."""
         node = node.reading(self._stands_for)
-        x, y, row = node.inputs[0] if node.inputs else None, node.outputs[0], _picked_row(node)
+        x, y, row = node.inputs[0] if node.inputs else None, node.outputs[0], _constant_row(node)
         self.build.origin = node.origin
         drops_axis = x is not None and isinstance(node.op, Reshape) and x.shape == (1, *y.shape)
         if x is not None and y.is_surgical and (drops_axis or row is not None):

@@ -23,7 +23,7 @@ def merge_reshapes(graph: Graph) -> Graph:
     for node in graph.nodes:
         if isinstance(node.op, Reshape):
             before = writers.get(node.inputs[0])
-            node = node if before is None else _merged(node, before)
+            node = node if before is None else _merge(node, before)
             writers[node.outputs[0]] = node
         nodes.append(node)
     return (
@@ -31,7 +31,7 @@ def merge_reshapes(graph: Graph) -> Graph:
     )
 
 
-def _merged(node: Node, before: Node) -> Node:
+def _merge(node: Node, before: Node) -> Node:
     """The Reshape applied to the input of the one before it, which also takes sizes from there."""
     assert isinstance(node.op, Reshape)
     assert isinstance(before.op, Reshape)

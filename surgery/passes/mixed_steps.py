@@ -62,7 +62,7 @@ def _mixes(names: AxisNames, node: Node, joins: bool) -> bool:
         return any(axis > 1 and _sees_several(node, axis - 2) for axis in axes)
     if isinstance(op, Slice | Concat):
         return _along_steps(names, node) and not joins and not _keeps_last(node)
-    return bool(node.inputs) and (_along_steps(names, node) or any(_vanishing(names, node)))
+    return bool(node.inputs) and (_along_steps(names, node) or any(_drops_steps(names, node)))
 
 
 def _sees_several(node: Node, axis: int) -> bool:
@@ -83,8 +83,8 @@ def _keeps_last(node: Node) -> bool:
     return isinstance(op, Slice) and op.start + op.size == node.inputs[0].shape[op.axis]
 
 
-def _vanishing(names: AxisNames, node: Node) -> Iterator[bool]:
-    """For each axis of steps of an input, whether no output has it: the result is one of all steps."""
+def _drops_steps(names: AxisNames, node: Node) -> Iterator[bool]:
+    """For each axis of steps of an input, whether no output keeps it: the node combines all steps."""
     kept = {
         (value, axis)
         for *values, groups in node.op.ties(node.inputs, node.outputs)

@@ -120,7 +120,7 @@ class AxisNames:
         before, after = (value.shape[axis] for value, axis in (source, target))
         # A size of 1 that becomes another one was broadcast: it counts nothing.
         is_broadcast = before != after and 1 in (before, after)
-        if not is_broadcast and (part := _resized(self._factors[source], after)):
+        if not is_broadcast and (part := _resize(self._factors[source], after)):
             self.learn(target, part)
 
     def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
@@ -128,23 +128,23 @@ class AxisNames:
         carried, before = ([self._factors.get(place, ()) for place in side] for side in (source, target))
         sides = zip(source, carried, strict=True)
         is_whole = all(factors or value.shape[axis] == 1 for (value, axis), factors in sides)
-        needed = _needed(carried)
-        if not is_whole or _UNCLEAR in carried or needed == _needed(before):
+        needed = _without_ones(carried)
+        if not is_whole or _UNCLEAR in carried or needed == _without_ones(before):
             return
         sizes = [value.shape[axis] for value, axis in target]
-        parts = _aligned(carried, sizes) or _split(needed, sizes) or [()] * len(target)
+        parts = _align(carried, sizes) or _split(needed, sizes) or [()] * len(target)
         for place, part in zip(target, parts, strict=True):
             if part:
                 self.learn(place, part)
 
 
-def _needed(parts: Iterable[Factors]) -> Factors:
+def _without_ones(parts: Iterable[Factors]) -> Factors:
     """All factors without a single step or unit, unless there is nothing else: a row of one step is a stream."""
     factors = tuple(chain.from_iterable(parts))
     return tuple(factor for factor in factors if factor.name == STREAMS or factor.size != 1) or factors
 
 
-def _aligned(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | None:
+def _align(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | None:
     """The factors of axes of size 1, for other such axes: from the last one on, or from the first one on.
 
     Those of a step of a stream, in more axes than that, are a row, as of several steps: its first axis counts it.
@@ -153,7 +153,7 @@ def _aligned(parts: Sequence[Factors], sizes: Sequence[Dim]) -> list[Factors] | 
         return None
     places, count = [place for place, factors in enumerate(parts) if factors], len(sizes)
     if len(places) == len(parts) > 1 and count > len(parts):
-        return [_needed(parts), *[()] * (count - 1)]
+        return [_without_ones(parts), *[()] * (count - 1)]
     for shift in (count - len(parts), 0):
         if places and places[0] + shift >= 0 and places[-1] + shift < count:
             parted: list[Factors] = [()] * count
@@ -179,7 +179,7 @@ def _split(factors: Factors, sizes: Sequence[Dim]) -> list[Factors] | None:
     return None if left else parts
 
 
-def _resized(factors: Factors, size: Dim) -> Factors:
+def _resize(factors: Factors, size: Dim) -> Factors:
     """The factors of an axis of another size: some of the steps are steps, but some of the streams say nothing."""
     if len(factors) == 1 and factors[0].size == size:  # almost always
         return factors

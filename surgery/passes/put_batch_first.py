@@ -47,7 +47,7 @@ def put_in_columns(graph: Graph, names: Collection[str]) -> Graph:
 
 def put_in_layouts(graph: Graph, layouts: Mapping[str, BindingLayout]) -> Graph:
     """The graph with these of its inputs and outputs moved; ``from_caffe`` moves them from where they are."""
-    moved, after = _Moved(graph), dict(graph.layout.bindings)
+    moved, after = _MovedGraph(graph), dict(graph.layout.bindings)
     for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
         if (layout := layouts.get(value.name)) is not None:
             moved.move(value, layout)
@@ -98,7 +98,7 @@ def _moves(start: Shape, before: Shape, order: Sequence[int], end: Shape) -> tup
     )
 
 
-class _Moved:
+class _MovedGraph:
     """The graph with moves around it."""
 
     def __init__(self, graph: Graph) -> None:

@@ -47,11 +47,13 @@ def quantized_values(graph: Graph, options: RewriteOptions) -> list[str]:
     for scope in scopes(graph):
         placement = Placement.of(scope, products, options.precision, is_body=scope is not graph)
         writers = {value: node for node in scope.nodes for value in node.outputs}
-        names.update({measured(value, writers).name: None for value in placement.read if value not in bounds})
+        names.update(
+            {measured_value(value, writers).name: None for value in placement.read if value not in bounds}
+        )
     return [*names]
 
 
-def measured(value: Value, writers: Mapping[Value, Node]) -> Value:
+def measured_value(value: Value, writers: Mapping[Value, Node]) -> Value:
     """The value that holds the same numbers in another shape or order: a blob of the net rather than rows of it."""
     node = writers.get(value)
     while node is not None and isinstance(node.op, _SAME_NUMBERS) and node.inputs[0].data is None:

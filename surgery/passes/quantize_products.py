@@ -19,7 +19,7 @@ from prototrt.surgery.passes.quantization_placement import (
     Placement,
     carries,
     chosen_products,
-    measured,
+    measured_value,
     scopes,
     slower_steps,
 )
@@ -49,7 +49,7 @@ def quantize_products(graph: Graph, ranges: Mapping[str, float], options: Rewrit
             )
         )
     chosen = _Quantization.of(graph, ranges, options, build)
-    nodes = _Quantizing(build, graph, chosen, scheme).rewritten()
+    nodes = _QuantizedNodes(build, graph, chosen, scheme).rewrite()
     if not chosen.products and not build.warnings:
         return graph
     return replace(graph.with_nodes(nodes), warnings=(*graph.warnings, *build.warnings))
@@ -146,7 +146,7 @@ class _Ranges:
                     self._chosen[node.outputs[0]] = max(magnitudes)
 
     def name(self, value: Value) -> str:
-        return measured(value, self.writers).name
+        return measured_value(value, self.writers).name
 
     def of(self, value: Value) -> float | None:
         """By its name, or a bound, or that of what the value is chosen from."""
@@ -156,7 +156,7 @@ class _Ranges:
         return self.bounds.get(value, self._chosen.get(value))
 
 
-class _Quantizing:
+class _QuantizedNodes:
     """The nodes of a graph, or of a body, with 8 bits between them."""
 
     def __init__(self, build: Builder, graph: Graph, chosen: _Quantization, scheme: _Scheme) -> None:
@@ -167,7 +167,7 @@ class _Quantizing:
         self._read: dict[Value, Value] = {}
         self._weights: dict[tuple[int, int], Value] = {}
 
-    def rewritten(self) -> list[Node]:
+    def rewrite(self) -> list[Node]:
         for node in self.graph.nodes:
             self.build.origin = node.origin
             if isinstance(node.op, Scan):
@@ -177,8 +177,8 @@ class _Quantizing:
         return self.build.nodes
 
     def _scan(self, node: Node, scan: Scan) -> Node:
-        inner = _Quantizing(self.build.body(), scan.body, self.chosen, self.scheme)
-        nodes = tuple(inner.rewritten())
+        inner = _QuantizedNodes(self.build.body(), scan.body, self.chosen, self.scheme)
+        nodes = tuple(inner.rewrite())
         if nodes == scan.body.nodes:
             return node
         return replace(node, op=replace(scan, body=scan.body.with_nodes(nodes)))
@@ -215,10 +215,10 @@ class _Quantizing:
                 continue
             pending.pop()
             if each not in self._eight:
-                self._eight[each] = self._added_in_8_bits(each, [self._eight[source] for source in sources])
+                self._eight[each] = self._add_in_8_bits(each, [self._eight[source] for source in sources])
         return self._eight[value]
 
-    def _added_in_8_bits(self, value: Value, sources: Sequence[Value]) -> Value:
+    def _add_in_8_bits(self, value: Value, sources: Sequence[Value]) -> Value:
         """What writes a value in 8 bits: the same as before, from sources in 8 bits, or a Quantize."""
         with self._at_the_writer_of(value):
             if sources:

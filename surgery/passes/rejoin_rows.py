@@ -34,7 +34,7 @@ def rejoin_rows(graph: Graph) -> Graph:
     nodes, stands_for = list[Node](), dict[Value, Value]()
     for node in graph.nodes:
         y = node.outputs[0]
-        rows[y] = _rows_written(node, rows)
+        rows[y] = _rows_of_result(node, rows)
         values = tuple(run.value for run in rows[y])
         op = _over_sources(node, rows[y])
         if not isinstance(op, Identity):
@@ -46,10 +46,10 @@ def rejoin_rows(graph: Graph) -> Graph:
         else:
             fixed.add(values[0])
             stands_for[values[0]] = y
-    return graph if tuple(nodes) == graph.nodes else _renamed(graph, nodes, stands_for)
+    return graph if tuple(nodes) == graph.nodes else _rename(graph, nodes, stands_for)
 
 
-def _rows_written(node: Node, rows: Mapping[Value, Sequence[_RowRange]]) -> Sequence[_RowRange]:
+def _rows_of_result(node: Node, rows: Mapping[Value, Sequence[_RowRange]]) -> Sequence[_RowRange]:
     """The rows that a node's result consists of, in order, whatever its shape; none if they are its own."""
     op, read = node.op, node.inputs
     if isinstance(op, Slice) and op.axis == 0 and isinstance(op.start, int) and isinstance(op.size, int):
@@ -60,7 +60,7 @@ def _rows_written(node: Node, rows: Mapping[Value, Sequence[_RowRange]]) -> Sequ
         return ()
     runs = [_rows_of(value, rows) for value in read]
     is_uniform = len({run.value.shape[1:] for each in runs for run in each}) == 1
-    return _merged(run for each in runs for run in each) if all(runs) and is_uniform else ()
+    return _merge(run for each in runs for run in each) if all(runs) and is_uniform else ()
 
 
 def _rows_of(value: Value, rows: Mapping[Value, Sequence[_RowRange]]) -> Sequence[_RowRange]:
@@ -84,7 +84,7 @@ def _cut(
     return ranges
 
 
-def _merged(runs: Iterable[_RowRange]) -> Sequence[_RowRange]:
+def _merge(runs: Iterable[_RowRange]) -> Sequence[_RowRange]:
     """Merge runs that continue the previous run."""
     merged: list[_RowRange] = []
     for run in runs:
@@ -106,7 +106,7 @@ def _over_sources(node: Node, runs: Sequence[_RowRange]) -> Op | None:
     return Concat(0) if are_whole and node.inputs != tuple(run.value for run in runs) else None
 
 
-def _renamed(graph: Graph, nodes: Iterable[Node], stands_for: Mapping[Value, Value]) -> Graph:
+def _rename(graph: Graph, nodes: Iterable[Node], stands_for: Mapping[Value, Value]) -> Graph:
     """The graph of these nodes; a value has the name of the graph's output that it is."""
     final = {old: stands_for.get(new, new) for old, new in stands_for.items()}
     return graph.with_nodes(

@@ -21,13 +21,13 @@ def scale_products(graph: Graph) -> Graph:
     Left alone: a factor that varies along the row, and a scaled row with other readers.
     """
     build = Builder(names_in(graph))
-    nodes = [_changed(build, node) for node in graph.nodes]
+    nodes = [_scale_after_products(build, node) for node in graph.nodes]
     return (
         graph.with_nodes(nodes) if any(a is not b for a, b in zip(nodes, graph.nodes, strict=True)) else graph
     )
 
 
-def _changed(build: Builder, node: Node) -> Node:
+def _scale_after_products(build: Builder, node: Node) -> Node:
     """The node, or the Scan over a body that applies the factors after its products."""
     if not isinstance(node.op, Scan):
         return node
@@ -90,7 +90,7 @@ def sink_sums(graph: Graph) -> Graph:
     if not sums:
         return graph
     build = Builder(names_in(graph))
-    nodes = [_sunk(build, node, sums) for node in graph.nodes if node.outputs[0] not in sums]
+    nodes = [_sink(build, node, sums) for node in graph.nodes if node.outputs[0] not in sums]
     return graph.with_nodes(nodes)
 
 
@@ -109,7 +109,7 @@ def _is_sum(node: Node) -> bool:
     return row.is_constant and row.shape[0] == 1
 
 
-def _sunk(build: Builder, node: Node, sums: Mapping[Value, Node]) -> Node:
+def _sink(build: Builder, node: Node, sums: Mapping[Value, Node]) -> Node:
     """The node; for a Scan of these sums, the Scan whose body adds their rows."""
     if not isinstance(node.op, Scan) or not any(value in sums for value in node.inputs):
         return node

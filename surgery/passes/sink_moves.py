@@ -28,13 +28,13 @@ def sink_moves(graph: Graph) -> Graph:
     Left alone: moves whose results are read by primitives that care for the order of axes, such as Convolution and
     Scan, or have several outputs, such as TopK, and Transposes before products that make their rows longer.
     """
-    sunk = _Sunk(graph)
+    sunk = _SunkNodes(graph)
     for node in graph.nodes:
         sunk.add(node)
     return sunk.graph()
 
 
-class _Sunk:
+class _SunkNodes:
     """The nodes of a graph, on values before their moves."""
 
     def __init__(self, graph: Graph) -> None:
@@ -175,7 +175,7 @@ def _along_axis(op: Any, values: Sequence[Value], moves: Sequence[Move | None]) 
     return replace(op, axis=axes[op.axis]), [move.source for move in moved], axes
 
 
-def _scaled(op: Any, values: Sequence[Value], moves: Sequence[Move | None]) -> Made | None:
+def _with_one_scale(op: Any, values: Sequence[Value], moves: Sequence[Move | None]) -> Made | None:
     """One scale for all elements."""
     move = moves[0]
     return (op, [move.source, values[1]], move.axes) if move is not None and op.axis is None else None
@@ -209,6 +209,6 @@ _RULES: Mapping[type, Rule] = {
     Elementwise: _elementwise,
     Gather: _rows_of_table,
     MatMul: _rows_times_matrix,
-    Scaled: _scaled,
+    Scaled: _with_one_scale,
 }
 """How operands are moved. Other primitives read values as they are after their moves."""

@@ -55,10 +55,10 @@ def _groups(graph: Graph) -> list[Sequence[Node]]:
             # Without a first axis of size 1, it may be a product of any layer.
             layer = node.origin if len(rows.shape) == 2 else None
             products[height[node], layer, rows.dtype, rows.shape, weights.shape].append(node)
-    return _stored_once([group[::-1] for group in products.values()])
+    return _without_second_copies([group[::-1] for group in products.values()])
 
 
-def _stored_once(groups: Sequence[Sequence[Node]]) -> list[Sequence[Node]]:
+def _without_second_copies(groups: Sequence[Sequence[Node]]) -> list[Sequence[Node]]:
     """Groups of several products, in which weights always have the same partners."""
     partners: dict[Hashable, set[Hashable]] = defaultdict(set)
     for group in groups:

@@ -12,7 +12,7 @@ from prototrt.surgery.ir import Graph, Node, Op, Value, bodies, wiring
 from prototrt.surgery.ir.uniform_constants import are_equal, stacked
 from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
-from prototrt.surgery.passes.all_steps import Lifted
+from prototrt.surgery.passes.all_steps import LiftedValues
 
 
 @needs(Scan)
@@ -47,7 +47,7 @@ def _joints(build: Builder, graph: Graph, tried: set[Node]) -> list[_Joint]:
     for group in _groups(graph, tried):
         tried.update(group)
         if len(group) > 1 or _has_axis_to_spare(group[0], writers, joined):
-            nodes = _joined(build, group)
+            nodes = _join(build, group)
             if nodes:
                 joints.append((group, nodes))
                 joined.update(group)
@@ -108,7 +108,7 @@ def _has_axis_to_spare(node: Node, writers: Mapping[Value, Node], joined: Collec
     )
 
 
-def _joined(build: Builder, group: Sequence[Node]) -> Sequence[Node]:
+def _join(build: Builder, group: Sequence[Node]) -> Sequence[Node]:
     """The nodes that replace these Scans, with one Scan; none if they cannot be joined."""
     build.nodes, build.origin = [], group[0].origin
     scans = [node.op for node in group if isinstance(node.op, Scan)]
@@ -129,7 +129,7 @@ def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], bod
     sequences = zip(*(each.sequences for each in read), strict=True)
     inputs = ScanInputs(
         tuple(_stack(build, 0, values, "rows") for values in states),
-        tuple(_stack(build, 1, _turned(build, values, is_turned), "side_by_side") for values in sequences),
+        tuple(_stack(build, 1, _turn(build, values, is_turned), "side_by_side") for values in sequences),
         read[0].invariants,
     )
     shapes = op.shape(*(value.shape for value in inputs))
@@ -152,7 +152,7 @@ def _add_joint(build: Builder, group: Sequence[Node], scans: Sequence[Scan], bod
                 _cut(build, joint, 1, place, turned, sequence)
 
 
-def _turned(build: Builder, sequences: Iterable[Value], are_turned: Iterable[bool]) -> Iterator[Value]:
+def _turn(build: Builder, sequences: Iterable[Value], are_turned: Iterable[bool]) -> Iterator[Value]:
     for value, is_turned in zip(sequences, are_turned, strict=True):
         yield build.add(Reverse(0), value, hint="turned") if is_turned else value
 
@@ -182,14 +182,14 @@ def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
     it: nothing needs to be cut outside.
     """
     body, count = build.body(), len(scans)
-    first, held = scans[0], Lifted()
+    first, held = scans[0], LiftedValues()
     inputs = first.named_inputs(first.body.inputs)
     for value in (*inputs.states, *inputs.sequences):
         held.each[value] = body.body_input("stacked", (count, *value.shape), value.dtype)
     for value in inputs.invariants:
         held.once[value] = body.body_input("same", value.shape, value.dtype)
     for nodes in zip(*(scan.body.nodes for scan in scans), strict=True):
-        if not _is_joined(body, nodes, held):
+        if not _try_join(body, nodes, held):
             return None
     if any(value not in held.each for value in first.body.outputs):
         return None
@@ -200,15 +200,15 @@ def stacked_body(build: Builder, scans: Sequence[Scan]) -> Graph | None:
     return body.graph(first.body.name, tuple(results))
 
 
-def _is_joined(body: Builder, nodes: Sequence[Node], held: Lifted) -> bool:
-    """Add one node for the nodes at the same place of their bodies; False if that is not possible."""
+def _try_join(body: Builder, nodes: Sequence[Node], held: LiftedValues) -> bool:
+    """Add one node for the nodes at the same place of their bodies, and return True; False if that is not possible."""
     body.origin = nodes[0].origin
     read = [_joint(body, values, held) for values in zip(*(node.inputs for node in nodes), strict=True)]
     values, is_each = zip(*read, strict=True) if read else ((), ())
     return held.add(body, nodes[0], values, is_each) and not bodies(nodes[0].op)
 
 
-def _joint(body: Builder, read: Sequence[Value], held: Lifted) -> tuple[Value, bool]:
+def _joint(body: Builder, read: Sequence[Value], held: LiftedValues) -> tuple[Value, bool]:
     """The input of the nodes at the same place, and whether it has the new axis."""
     first = read[0]
     if not first.is_constant:

@@ -30,7 +30,7 @@ from prototrt.surgery.ops import (
     Unary,
     UnaryKind,
 )
-from prototrt.surgery.passes.respelled import Rule, respelled
+from prototrt.surgery.passes.rewrite_nodes import Rule, rewrite_nodes
 
 IMAGE = 4
 """Axes of an image: OpenCV lays them out in blocks of channels, and has such a PReLU for images alone."""
@@ -59,7 +59,7 @@ def suit_opencv(graph: Graph) -> Graph:
     After:  maxima and differences
     Left alone: everything else. There are no bodies: OpenCV reads no loops.
     """
-    return respelled(graph, _RULES)
+    return rewrite_nodes(graph, _RULES)
 
 
 def _tanh(build: Builder, op: TanH, x: Value) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Value
 from prototrt.surgery.ops import ABS, ADD, DIVIDE, MULTIPLY, Binary, Clip, HardSigmoid, Unary, UnaryKind
-from prototrt.surgery.passes.respelled import respelled
+from prototrt.surgery.passes.rewrite_nodes import rewrite_nodes
 
 _SIGN = Unary(UnaryKind.SIGN)
 
@@ -19,7 +19,7 @@ def suit_openvino(graph: Graph) -> Graph:
     After:  ``y = Clip[0, 1](x * 0.5)``
     Left alone: everything else.
     """
-    return respelled(graph, {Binary: _divide, HardSigmoid: _hard_sigmoid})
+    return rewrite_nodes(graph, {Binary: _divide, HardSigmoid: _hard_sigmoid})
 
 
 def _divide(build: Builder, op: Binary, a: Value, b: Value) -> Value | None:

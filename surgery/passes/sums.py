@@ -96,13 +96,13 @@ def write_sum(build: Builder, products: Sequence[Value], others: Sequence[Term],
     """Add the sum of products and of other terms, and let it write ``target``."""
     since = len(build.nodes)
     values = [build.cast(value, target.dtype) for value in products]
-    values += [_as_added(build, term) for term in others]
+    values += [_summand(build, term) for term in others]
     total = reduce(lambda a, b: build.add(ADD, a, b, hint="sum"), values)
     build.write(total, target, since)
 
 
-def _as_added(build: Builder, term: Term) -> Value:
-    """The term as it is added; a constant is cast now."""
+def _summand(build: Builder, term: Term) -> Value:
+    """The value that the sum adds for a term; a constant is cast now."""
     value = term.value
     if term.is_cast and value.data is not None:
         data = map_elements(lambda array: array.astype(np.float32), value.data)

@@ -33,23 +33,23 @@ def turn_scans(graph: Graph) -> Graph:
 
 
 def _is_turned(scan: Scan, node: Node, writers: Mapping[Value, Node]) -> bool:
-    return all(_comes_reversed(value, writers) for value in scan.named_inputs(node.inputs).sequences)
+    return all(_is_reversed(value, writers) for value in scan.named_inputs(node.inputs).sequences)
 
 
-def _comes_reversed(value: Value, writers: Mapping[Value, Node]) -> bool:
+def _is_reversed(value: Value, writers: Mapping[Value, Node]) -> bool:
     """Whether a value comes from a Reverse of axis 0 through nodes that treat every step alike."""
     node = writers.get(value)
     if node is None or _is_reverse(node):
         return node is not None
-    position = _moving_input(node)
-    return position is not None and _comes_reversed(node.inputs[position], writers)
+    position = _steps_input(node)
+    return position is not None and _is_reversed(node.inputs[position], writers)
 
 
 def _is_reverse(node: Node) -> bool:
     return isinstance(node.op, Reverse) and node.op.axis == 0
 
 
-def _moving_input(node: Node) -> int | None:
+def _steps_input(node: Node) -> int | None:
     """The only input of a node with the steps on axis 0, if the node treats every step alike."""
     if len(node.outputs) > 1 or not node.inputs or 0 in node.op.mixes(len(node.inputs[0].shape)):
         return None
@@ -69,7 +69,7 @@ def _turn(
     """Add the Scan in the other direction, and Reverses that write the outputs of the old Scan."""
     build.origin = node.origin
     read, written = scan.named_inputs(node.inputs), scan.named_outputs(node.outputs)
-    straight = tuple(_unreversed(build, value, writers) for value in read.sequences)
+    straight = tuple(_without_reverse(build, value, writers) for value in read.sequences)
     results = tuple(replace(value, name=build.fresh("turned"), is_surgical=True) for value in written.stacked)
     build.nodes.append(
         replace(
@@ -85,15 +85,15 @@ def _turn(
         build.nodes.append(Node(name, Reverse(0), (result,), (old,), node.origin, is_surgical=True))
 
 
-def _unreversed(build: Builder, value: Value, writers: Mapping[Value, Node]) -> Value:
+def _without_reverse(build: Builder, value: Value, writers: Mapping[Value, Node]) -> Value:
     """The value without the Reverse that it comes from."""
     node = writers[value]
     if _is_reverse(node):
         return node.inputs[0]
-    position = _moving_input(node)
+    position = _steps_input(node)
     assert position is not None
     inputs = list(node.inputs)
-    inputs[position] = _unreversed(build, inputs[position], writers)
+    inputs[position] = _without_reverse(build, inputs[position], writers)
     return build.add(node.op, *inputs, hint="straight")
 
 

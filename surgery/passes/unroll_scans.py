@@ -21,7 +21,7 @@ def unroll_scans(graph: Graph) -> Graph:
     Left alone: everything else. Raises ``ShapeError`` where T is a symbol.
     """
     scans = [node for node in graph.nodes if isinstance(node.op, Scan)]
-    return written_out(graph, scans, with_inner=True)
+    return unroll(graph, scans, with_inner=True)
 
 
 @needs(Scan)
@@ -34,10 +34,10 @@ def inline_single_steps(graph: Graph) -> Graph:
     """
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
     single = [node for node, scan in scans if scan.steps([value.shape for value in node.inputs]) == 1]
-    return written_out(graph, single, with_inner=False)
+    return unroll(graph, single, with_inner=False)
 
 
-def written_out(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> Graph:
+def unroll(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> Graph:
     """The graph with the chosen Scans unrolled; ``with_inner``: also the Scans in their bodies."""
     if not chosen:
         return graph
@@ -70,7 +70,7 @@ def _steps(build: Builder, node: Node, scan: Scan, with_inner: bool) -> list[Val
         states, written[t] = results.states, results.stacked
     build.origin = node.origin
     outputs = zip(*(written[t] for t in range(steps)), strict=True)
-    return [*states, *(_stacked(build, elements) for elements in outputs)]
+    return [*states, *(_stack(build, elements) for elements in outputs)]
 
 
 def _element(build: Builder, sequence: Value, t: int, steps: int) -> Value:
@@ -79,7 +79,7 @@ def _element(build: Builder, sequence: Value, t: int, steps: int) -> Value:
     return build.reshape(one, sequence.shape[1:], hint=f"t{t}_step")
 
 
-def _stacked(build: Builder, elements: Sequence[Value]) -> Value:
+def _stack(build: Builder, elements: Sequence[Value]) -> Value:
     rows = [build.reshape(element, (1, *element.shape), hint="row") for element in elements]
     return rows[0] if len(rows) == 1 else build.add(Concat(0), *rows, hint="rows")
 

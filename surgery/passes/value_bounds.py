@@ -78,7 +78,7 @@ def _with_states(
     ``pairs`` are the states before and after a step.
     """
     while True:
-        bounded = _bounded(graph, {**bounds_before, **states})
+        bounded = _propagate(graph, {**bounds_before, **states})
         lost = [
             before
             for before, after in pairs
@@ -94,7 +94,7 @@ def _is_within(bound: float | None, limit: float) -> bool:
     return bound is not None and bound <= limit
 
 
-def _bounded(graph: Graph, bounds_before: Mapping[Value, float]) -> dict[Value, float]:
+def _propagate(graph: Graph, bounds_before: Mapping[Value, float]) -> dict[Value, float]:
     bounds = dict(bounds_before)
     for node in graph.nodes:
         if isinstance(node.op, Scan):

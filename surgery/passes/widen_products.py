@@ -31,10 +31,10 @@ def widen_products(graph: Graph) -> Graph:
     """
     build = Builder(names_in(graph))
     tiny = {node: _matrices(node) for node in graph.nodes if _is_tiny(node)}
-    return _Widening(build).graph(graph, set(tiny) if sum(tiny.values()) > FEW else set())
+    return _WideProducts(build).graph(graph, set(tiny) if sum(tiny.values()) > FEW else set())
 
 
-class _Widening:
+class _WideProducts:
     """Widens products. Shared weights are widened once."""
 
     def __init__(self, build: Builder) -> None:
@@ -53,12 +53,12 @@ class _Widening:
                 )
                 node = node if body is old else replace(node, op=replace(node.op, body=body))
             elif node in chosen:
-                node = self._widened(node)
+                node = self._widen(node)
             self.build.nodes.append(node)
         nodes, self.build.nodes = self.build.nodes, outer
         return graph if tuple(nodes) == graph.nodes else graph.with_nodes(nodes)
 
-    def _widened(self, node: Node) -> Node:
+    def _widen(self, node: Node) -> Node:
         x, weights = node.inputs
         self.build.origin = node.origin
         before, after = _fill(x, len(x.shape) - 1)

@@ -17,7 +17,7 @@ from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.uniform_constants import is_repeated
 from prototrt.surgery.ops import ADD, MULTIPLY, Clip, Scan, TanH
 from prototrt.surgery.passes.compute_in_half import compute_in_half
-from prototrt.surgery.passes.half_weights import HalfWeights, why_not_half
+from prototrt.surgery.passes.half_weights import HalfWeights, precision_loss
 from prototrt.surgery.passes.precision import IN_HALF, precision_of
 from prototrt.tests.memory import little_memory
 from prototrt.tests.small_nets import Blobs, Shapes, float32, numbers, op, rewritten, stored, told
@@ -280,7 +280,7 @@ def test_a_number_that_stands_everywhere_is_cast_once() -> None:
     large = Value(
         "w", DType.FLOAT32, (1 << 20, 1 << 20), np.broadcast_to(np.float32(0.1), (1 << 20, 1 << 20))
     )
-    assert why_not_half(TanH(), [large]) is None
+    assert precision_loss(TanH(), [large]) is None
     with little_memory():
         cast = HalfWeights().of(large)
     assert cast.data is not None

@@ -1,4 +1,4 @@
-"""Nodes replaced one by one, for a reader that computes a primitive otherwise."""
+"""Replace nodes one by one, for a reader that computes a primitive differently."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Rule: TypeAlias = Callable[..., Value | None]
 """``rule(build, op, *inputs)``: the value that replaces the result of the op, or None if it stays."""
 
 
-def respelled(graph: Graph, rules: Mapping[type[Op], Rule]) -> Graph:
-    """The graph with what the rules add instead of the nodes for which there is a rule, outside of bodies."""
+def rewrite_nodes(graph: Graph, rules: Mapping[type[Op], Rule]) -> Graph:
+    """Replace each node that has a rule by the nodes that its rule adds. Bodies stay as they are."""
     build = Builder(names_in(graph))
     is_changed = False
     for node in graph.nodes:
