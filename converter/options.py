@@ -88,9 +88,8 @@ UpgradeStage: TypeAlias = Literal["parsed", "rewritten"]
 """Whether ``upgrade`` keeps recurrent layers, or writes them out in plain ones."""
 UPGRADE_STAGES: tuple[UpgradeStage, ...] = get_args(UpgradeStage)
 SectionName: TypeAlias = Literal[
-    "machine", "backends", "goldens", "speed", "floors", "replays", "profiles", "torch", "kernels", "verify", "plugins",
-    "builds", "reference", "onnxruntime",
-]  # fmt: skip
+    "machine", "backends", "goldens", "speed", "torch", "builds", "reference", "onnxruntime"
+]
 SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
 """Of ``selftest``, by importance: time may run out."""
 ParameterNames: TypeAlias = Literal["prototrt", "pytorch"]

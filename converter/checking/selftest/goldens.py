@@ -18,10 +18,7 @@ from prototrt.caffe_proto import load
 from prototrt.converter.checking.selftest.nets import SessionOf
 from prototrt.converter.checking.selftest.rows import Check
 from prototrt.converter.checking.verification.comparison import Difference, difference_of
-from prototrt.converter.checking.verification.seeded import seeded_feeds
 from prototrt.converter.checking.verification.tolerances import TOLERANCES
-from prototrt.converter.checking.verification.verify import verify
-from prototrt.converter.options import CompareOptions
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import Form, Precision
 from prototrt.surgery.pipeline import rewrite
@@ -121,24 +118,6 @@ def builds(folder: Path, build: Callable[[Graph], str]) -> Iterator[Check]:
     """An engine of every net."""
     for golden in unpacked(folder):
         yield Check(golden.name, lambda golden=golden: build(golden.graph("auto", "fp32")))  # type: ignore[misc]  # mypy does not infer it
-
-
-def verification(folder: Path) -> Iterator[Check]:
-    """What ``verify`` says of an engine."""
-    for precision in PRECISIONS[:2]:
-        yield Check(f"verify on engine, {precision}", verified(folder, precision))
-
-
-def verified(folder: Path, precision: Precision) -> Callable[[], str]:
-    def attempt() -> str:
-        net = folder / "lstm_carry"
-        model = load(net / "model.prototxt", net / "model.caffemodel")
-        graph, truth = (rewrite(model, precision=each) for each in (precision, "fp32"))
-        result = verify(graph, seeded_feeds(truth, 3), CompareOptions(ways=("engine",)), truth=truth)
-        assert result.holds, result.verdict
-        return result.verdict
-
-    return attempt
 
 
 def near(array: Array, expected: Array, precision: Precision, name: str) -> Difference:

@@ -10,14 +10,8 @@ from typing import Any, Protocol
 from prototrt.caffe_proto import load
 from prototrt.converter.running.sessions.session import Session
 from prototrt.surgery.ir import Graph
-from prototrt.surgery.options import Form, Precision, TileForm
+from prototrt.surgery.options import Form, Precision
 from prototrt.surgery.pipeline import rewrite
-
-TILE = """
-layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 4 dim: 64 } } }
-layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 8 axis: 2 } }
-layer { name: "h" type: "Tile" bottom: "ip" top: "h" tile_param { axis: 1 tiles: 5 } }
-"""
 
 
 class SessionOf(Protocol):
@@ -65,25 +59,13 @@ layer {{
 """
 
 
-def lstm_graph(
-    size: Size, sequence: Form, precision: Precision = "fp32", tile: TileForm = "broadcast"
-) -> Graph:
-    """The LSTM with random weights. ``sequence``, ``precision`` and ``tile`` as for ``prototrt.rewrite``."""
-    return _rewritten(lstm_prototxt(size), sequence=sequence, precision=precision, tile=tile)
+def lstm_graph(size: Size, sequence: Form, precision: Precision = "fp32", **options: Any) -> Graph:
+    """The LSTM with random weights. ``sequence``, ``precision`` and ``options`` as for ``prototrt.rewrite``."""
+    return random_graph(lstm_prototxt(size), sequence=sequence, precision=precision, **options)
 
 
-def varying_lstm(precision: Precision = "fp32") -> Graph:
-    """D and H are 8; T varies from 1 to 8, N from 1 to 7."""
-    sizes = {"min_shapes": {"x": (1, 1, 8), "cont": (1, 1)}, "max_shapes": {"x": (8, 7, 8), "cont": (8, 7)}}
-    return _rewritten(lstm_prototxt(Size(8, 8, 7)), precision=precision, **sizes)
-
-
-def tile_graph(precision: Precision = "fp32") -> Graph:
-    """``h``: a product, tiled."""
-    return _rewritten(TILE, precision=precision, tile="keep")
-
-
-def _rewritten(text: str, **options: Any) -> Graph:
+def random_graph(text: str, **options: Any) -> Graph:
+    """The net of a prototxt with random weights; ``options`` as for ``prototrt.rewrite``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.prototxt"
         path.write_text(text)

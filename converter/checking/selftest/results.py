@@ -22,7 +22,6 @@ _LARGEST = 1 << 24
 _PLAIN = {
     "backends": "An engine loads and runs",
     "goldens": "Engines give Caffe's numbers",
-    "replays": "CUDA graphs give the same numbers as calls",
     "builds": "TensorRT for RTX builds the nets",
     "reference": "NumPy gives Caffe's numbers",
     "onnxruntime": "onnxruntime gives Caffe's numbers",

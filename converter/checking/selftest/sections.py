@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 from prototrt.converter.checking.machines.doctor import Ability, diagnose
-from prototrt.converter.checking.selftest import engines, floors, goldens, kernels, speed
+from prototrt.converter.checking.selftest import engines, goldens, speed
 from prototrt.converter.checking.selftest.engines import engine_session
 from prototrt.converter.checking.selftest.isolation import serve
 from prototrt.converter.checking.selftest.rows import Check, NotHereError
@@ -33,7 +32,7 @@ class Section:
     purpose: str
     checks: Callable[[Path], Iterator[Check]]
     columns: Sequence[str] = CHECK
-    needs: Literal["engine", "GPU", "nothing"] = "engine"
+    needs_engine: bool = True
 
 
 def _stopwatch() -> Stopwatch:
@@ -98,7 +97,9 @@ def _refuse(reason: str) -> str:
 
 
 SECTIONS: dict[SectionName, Section] = {
-    "machine": Section("look at what is installed, and what it can do", lambda _: machine(), needs="nothing"),
+    "machine": Section(
+        "look at what is installed, and what it can do", lambda _: machine(), needs_engine=False
+    ),
     "backends": Section(
         "build an LSTM with each TensorRT that is installed, and run it", lambda _: engines.backends()
     ),
@@ -111,38 +112,25 @@ SECTIONS: dict[SectionName, Section] = {
         lambda _: speed.timings(engine_session, _stopwatch),
         speed.COLUMNS,
     ),
-    "floors": Section(
-        "time launches, copies, and LSTMs of cuDNN if PyTorch is installed",
-        lambda _: floors.floors(_stopwatch),
-        floors.COLUMNS,
-        "GPU",
-    ),
-    "replays": Section(
-        "replay steps from CUDA graphs, and compare bit by bit", lambda _: engines.replays(engine_session)
-    ),
-    "profiles": Section("call one engine with other sizes", lambda _: engines.profiles(engine_session)),
     "torch": Section(
         "run every net as a PyTorch module, on the GPU if PyTorch uses it, and compare with Caffe's numbers",
         _in_torch,
-        needs="nothing",
+        needs_engine=False,
     ),
-    "kernels": Section("run the Tile kernel by itself", lambda _: kernels.kernels(), needs="GPU"),
-    "verify": Section("run verify on engines", goldens.verification),
-    "plugins": Section("run the Tile plugin in engines", lambda _: engines.plugins()),
     "builds": Section(
         "build an engine of every net with TensorRT for RTX",
         lambda folder: goldens.builds(folder, engines.build_size),
-        needs="nothing",
+        needs_engine=False,
     ),
     "reference": Section(
         "compute every net with NumPy, and compare with Caffe's numbers",
         lambda folder: goldens.once(folder, partial(Session)),
-        needs="nothing",
+        needs_engine=False,
     ),
     "onnxruntime": Section(
         "run every net as an ONNX model, on the GPU if onnxruntime uses it, and compare with Caffe's numbers",
         _in_onnxruntime,
-        needs="nothing",
+        needs_engine=False,
     ),
 }
 

@@ -56,13 +56,12 @@ def selftest(
 
 def _obstacle(name: SectionName, before: dict[str, SectionResult]) -> str | None:
     """Why a section is not tried. Where a section crashed that would know, it is tried."""
-    needs = SECTIONS[name].needs
-    if needs == "nothing":
+    if not SECTIONS[name].needs_engine:
         return None
     machine = before["machine"].rows
     if not any(row.what.startswith(GPU) or row.verdict in BAD for row in machine):
         return "there is no GPU"
-    if needs == "engine" and "backends" in before and not before["backends"].verdicts[OK]:
+    if "backends" in before and not before["backends"].verdicts[OK]:
         return "no engine loads here, see backends"
     return None
 

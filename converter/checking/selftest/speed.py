@@ -18,8 +18,10 @@ from prototrt.converter.checking.selftest.timing import (
 )
 from prototrt.surgery.options import Form, Precision
 
-SPREAD = ("shortest", "median", "99 %", "in a row", "wall")
-COLUMNS = ("LSTM", "", *SPREAD, "per step", "cuDNN's call", "ours / cuDNN", "bytes' floor", "flops' floor")
+COLUMNS = (
+    "LSTM", "", "shortest", "median", "99 %", "in a row", "wall", "per step", "cuDNN's call", "ours / cuDNN",
+    "bytes' floor", "flops' floor",
+)  # fmt: skip
 SIZES = (Size(256, 1, 1), Size(1024, 1, 1), Size(256, 16, 1), Size(1024, 128, 16))
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16")
 UNROLL_AT_MOST = 16
@@ -77,14 +79,9 @@ def numbers(
     spread: Spread, steps: int, cudnn: float | None, by_bytes: float, by_flops: float | None
 ) -> tuple[str, ...]:
     """The cells of a row behind its verdict."""
+    times = (spread.shortest, spread.median, spread.p99, spread.in_a_row, spread.wall, spread.median / steps)
     ratio = "-" if cudnn is None else f"{spread.median / cudnn:.2f}"
-    per_step, floors = microseconds(spread.median / steps), (microseconds(by_bytes), microseconds(by_flops))
-    return (*spread_cells(spread), per_step, microseconds(cudnn), ratio, *floors)
-
-
-def spread_cells(spread: Spread) -> tuple[str, ...]:
-    times = (spread.shortest, spread.median, spread.p99, spread.in_a_row, spread.wall)
-    return tuple(map(microseconds, times))
+    return (*map(microseconds, [*times, cudnn]), ratio, microseconds(by_bytes), microseconds(by_flops))
 
 
 def ways(size: Size) -> list[tuple[str, Form, bool]]:

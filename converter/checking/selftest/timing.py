@@ -104,11 +104,8 @@ def residents(
 def torch_seconds(size: Size, watch: Stopwatch, dtype: str) -> float | None:
     """One call of PyTorch's LSTM, which is cuDNN's, fed with its own state; None without PyTorch."""
     torch = torch_with_gpu()
-    return None if torch is None else torch_spread(torch, size, watch, dtype).median
-
-
-def torch_spread(torch: Any, size: Size, watch: Stopwatch, dtype: str, *, graphed: bool = False) -> Spread:
-    """The same, call by call, or replayed from a CUDA graph that PyTorch captures."""
+    if torch is None:
+        return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     lstm = torch.nn.LSTM(size.hidden, size.hidden).to("cuda", getattr(torch, dtype)).eval()
     x = torch.rand(size.steps, size.streams, size.hidden, device="cuda", dtype=getattr(torch, dtype))
@@ -118,22 +115,8 @@ def torch_spread(torch: Any, size: Size, watch: Stopwatch, dtype: str, *, graphe
         for held, new in zip(state, lstm(x, tuple(state))[1], strict=True):
             held.copy_(new)
 
-    return watched(torch, watch, work, graphed=graphed)
-
-
-def watched(torch: Any, watch: Stopwatch, work: Callable[[], object], *, graphed: bool) -> Spread:
-    """Something that PyTorch queues, timed on the stream of the watch."""
-    stream = torch.cuda.ExternalStream(watch.stream)
-    with torch.inference_mode(), torch.cuda.stream(stream):
-        if not graphed:
-            return watch.spread(work)
-        for _ in range(3):
-            work()  # libraries begin with what cannot be captured
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            work()
-        return watch.spread(graph.replay)
+    with torch.inference_mode(), torch.cuda.stream(torch.cuda.ExternalStream(watch.stream)):
+        return watch.seconds(work)
 
 
 def torch_with_gpu() -> Any:
@@ -145,19 +128,14 @@ def torch_with_gpu() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
-def copy_spread(watch: Stopwatch) -> Spread:
-    """A large copy within the GPU."""
+def peak_bytes_per_second(watch: Stopwatch) -> float:
+    """What a large copy within the GPU reads and writes."""
     memory, stream = Memory(watch.device), watch.stream
     try:
         one, other = memory.allocate(_COPIED_BYTES), memory.allocate(_COPIED_BYTES)
-        return watch.spread(lambda: watch.device.copy(one, other, _COPIED_BYTES, stream))
+        return 2 * _COPIED_BYTES / watch.seconds(lambda: watch.device.copy(one, other, _COPIED_BYTES, stream))
     finally:
         memory.close(stream)
-
-
-def peak_bytes_per_second(watch: Stopwatch) -> float:
-    """What a copy within the GPU reads and writes."""
-    return 2 * _COPIED_BYTES / copy_spread(watch).median
 
 
 def peak_multiply_adds_per_second(watch: Stopwatch, dtype: str) -> float | None:

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import prototrt
-from prototrt.converter.checking.selftest.nets import SessionOf, Size, lstm_graph, varying_lstm
+from prototrt.converter.checking.selftest.nets import SessionOf, Size, lstm_graph
 from prototrt.converter.checking.selftest.rows import Check
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.converter.checking.selftest.engine_checks import varying_lstm
 
 SIZE = Size(hidden=32, steps=1, streams=3)
 CALLS = 6

@@ -15,18 +15,19 @@ import prototrt
 from prototrt import Precision
 from prototrt.converter.backends.driver import Driver, Gpu
 from prototrt.converter.checking.selftest import engines, goldens
-from prototrt.converter.checking.selftest.nets import SessionOf, tile_graph
+from prototrt.converter.checking.selftest.nets import SessionOf, lstm_graph
 from prototrt.converter.checking.selftest.rows import Check, Row, row_of
 from prototrt.converter.running.runtime import sources
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.passes.precision import precision_of
-from prototrt.tests.converter.checking.selftest import libraries, sessions
+from prototrt.tests.converter.checking.selftest import engine_checks, libraries, sessions
 from prototrt.tests.converter.checking.selftest.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
 from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.running.runtime.fake_tensorrt import fake_engine
 from prototrt.tests.converter.running.runtime.support import session_of
 from prototrt.tests.converter.running.runtime.test_plan_file import fake_backend
+from prototrt.tests.golden_cases import GOLDENS
 
 TORCH = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 Making = Callable[[SessionOf], Iterator[Check]]
@@ -68,7 +69,7 @@ def test_goldens(unpacked_goldens: Path) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("section", [engines.profiles, engines.replays, sessions.sessions])
+@pytest.mark.parametrize("section", [engine_checks.profiles, engine_checks.replays, sessions.sessions])
 def test_engines_and_sessions(section: Making) -> None:
     found = verdicts(section(built_session))
     assert len(found) >= 2
@@ -88,7 +89,7 @@ def test_a_wrong_engine_is_found(unpacked_goldens: Path) -> None:
     assert found["lstm_carry, loop, fp32"] == "WRONG"
     assert found["lstm_carry, fp16"] == "WRONG"
     assert found["lstm_static, loop, fp32"] == "ok"
-    assert set(verdicts(engines.profiles(forgetful)).values()) == {"WRONG"}
+    assert set(verdicts(engine_checks.profiles(forgetful)).values()) == {"WRONG"}
 
 
 @pytest.mark.parametrize("method", ["reset", "set_state"])
@@ -105,7 +106,7 @@ def test_graphs_that_are_never_captured_are_found() -> None:
     def queued(graph: Graph, **options: Any) -> prototrt.Session:
         return session_of(graph, **{**options, "graphs": False})
 
-    (first, *_) = [row_of(check) for check in engines.replays(queued)]
+    (first, *_) = [row_of(check) for check in engine_checks.replays(queued)]
     assert (first.verdict, first.details) == ("WRONG", ("0 graphs were captured, expected 2",))
 
 
@@ -173,39 +174,34 @@ def found_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[Graph], FakeDevic
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_verification(
-    precision: Precision, found_device: Callable[[Graph], FakeDevice], unpacked_goldens: Path
-) -> None:
-    net = unpacked_goldens / "lstm_carry"
+def test_verification(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
+    net = GOLDENS / "caffe" / "lstm_carry"
     model = prototrt.load(net / "model.prototxt", net / "model.caffemodel")
     found_device(prototrt.rewrite(model, precision=precision))
-    row = row_of(Check("verify", goldens.verified(unpacked_goldens, precision)))
+    row = row_of(Check("verify", engine_checks.verified(precision)))
     assert row.verdict == "ok", row
     assert row.details[0].startswith("PASS: 2 ways agree ")
 
 
 @pytest.mark.trt
-def test_a_verification_that_fails(
-    found_device: Callable[[Graph], FakeDevice], unpacked_goldens: Path
-) -> None:
-    found_device(
-        prototrt.rewrite(prototrt.load(unpacked_goldens / "lstm_carry/model.prototxt", random_weights=1))
-    )
-    row = row_of(Check("verify", goldens.verified(unpacked_goldens, "fp32")))
+def test_a_verification_that_fails(found_device: Callable[[Graph], FakeDevice]) -> None:
+    net = GOLDENS / "caffe" / "lstm_carry" / "model.prototxt"
+    found_device(prototrt.rewrite(prototrt.load(net, random_weights=1)))
+    row = row_of(Check("verify", engine_checks.verified("fp32")))
     assert row.verdict == "WRONG"
 
 
 @pytest.mark.trt
 @pytest.mark.parametrize("precision", goldens.PRECISIONS)
 def test_backends(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
-    found_device(engines.lstm(precision))
+    found_device(lstm_graph(engines.SIZE, "step", precision))
     assert row_of(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
 
 
 def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     monkeypatch.setitem(sys.modules, "tensorrt_rtx", None)
-    rows = [row_of(check) for section in (engines.backends, engines.plugins) for check in section()]
+    rows = [row_of(check) for check in (*engines.backends(), *engine_checks.plugins(session_of))]
     assert [row.verdict for row in rows] == ["not tried"] * 4 * len(goldens.PRECISIONS)
     assert rows[0] == Row(
         "TensorRT for RTX runs an LSTM, fp32",
@@ -217,7 +213,8 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("precision", goldens.PRECISIONS)
 def test_there_are_tiles_to_be_plugins(precision: Precision) -> None:
     """In float16, a Tile after a product is also in float16; the Tile of cont never is."""
-    tile, lstm = tile_graph(precision), engines.lstm(precision, tile="keep")
+    tile = engine_checks.tile_graph(precision)
+    lstm = lstm_graph(engines.SIZE, "step", precision, tile="keep")
     (node,) = [node for node in tile.nodes if isinstance(node.op, Tile)]
     assert node.outputs[0].dtype.value == TORCH[precision]
     (delta,) = [node for node in lstm.nodes if isinstance(node.op, Tile)]

@@ -14,13 +14,12 @@ import pytest
 import prototrt
 from prototrt import Form
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.converter.checking.selftest import engines
 from prototrt.converter.checking.selftest.nets import Size, lstm_graph
 from prototrt.converter.checking.selftest.rows import row_of
 from prototrt.converter.running.runtime.cuda_python import CudaPythonDevice
 from prototrt.converter.running.runtime.dlpack import tensor_in
 from prototrt.surgery.ir import Graph
-from prototrt.tests.converter.checking.selftest import libraries, sessions
+from prototrt.tests.converter.checking.selftest import engine_checks, libraries, sessions
 from prototrt.tests.converter.checking.selftest.sessions import (
     CALLS,
     followed,
@@ -187,6 +186,6 @@ def test_on_a_gpu_without_tensorrt() -> None:
     def on_gpu(graph: Graph, **options: Any) -> prototrt.Session:
         return prototrt.Session(torch_engine(graph, CudaPythonDevice()), **options)
 
-    sections = (sessions.sessions, libraries.libraries, engines.replays, engines.profiles)
+    sections = (sessions.sessions, libraries.libraries, engine_checks.replays, engine_checks.profiles)
     rows = [row_of(check) for section in sections for check in section(on_gpu)]
     assert {row.verdict for row in rows} <= {"ok", "not tried"}, rows

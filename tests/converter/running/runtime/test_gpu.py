@@ -11,7 +11,7 @@ from prototrt.converter.checking.machines.doctor import diagnose
 from prototrt.converter.checking.selftest.engines import engine_session
 from prototrt.converter.checking.selftest.nets import SessionOf
 from prototrt.converter.checking.selftest.rows import Check, row_of
-from prototrt.tests.converter.checking.selftest import libraries, sessions
+from prototrt.tests.converter.checking.selftest import engine_checks, libraries, sessions
 from prototrt.tests.golden_cases import Case, caffe_cases, check, check_half, recurrent_runs
 
 
@@ -25,12 +25,20 @@ def why_not() -> str | None:
 
 REASON = why_not()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(REASON is not None, reason=REASON or "")]
-AROUND = (sessions.sessions, libraries.libraries, libraries.pycuda)
+AROUND = (
+    sessions.sessions,
+    libraries.libraries,
+    libraries.pycuda,
+    engine_checks.profiles,
+    engine_checks.replays,
+    engine_checks.plugins,
+    engine_checks.verification,
+)
 CASES = [case for case in caffe_cases() if str(case) != "filter"]
 
 
 @pytest.mark.parametrize("checks", AROUND)
-def test_state_threads_and_arrays_of_libraries(checks: Callable[[SessionOf], Iterator[Check]]) -> None:
+def test_what_an_engine_does_beside_its_numbers(checks: Callable[[SessionOf], Iterator[Check]]) -> None:
     rows = [row_of(check) for check in checks(engine_session)]
     assert {row.verdict for row in rows} <= {"ok", "not tried"}, rows
 
