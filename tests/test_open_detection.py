@@ -13,8 +13,8 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.surgery.detection import suppression
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
-from prototrt.surgery.layers.detection import suppression
 from prototrt.surgery.ops import NonMaxSuppression
 from prototrt.tests.golden_cases import Case, case_called
 from prototrt.tests.small_nets import WAYS, has_engine

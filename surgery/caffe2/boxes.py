@@ -9,7 +9,7 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.layers.detection.overlaps import Boxes, Overlap, of_corners, of_pixel_corners
+from prototrt.surgery.detection.overlaps import Boxes, Overlap, of_corners, of_pixel_corners
 
 MOST_STRETCH = math.log(1000 / 16)
 """The largest logarithm of a stretch: what a net predicts may be larger."""

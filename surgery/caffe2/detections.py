@@ -10,15 +10,14 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.boxes import cut_to_image, last_pixel, moved, overlap_of, refuse_other_boxes
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
-from prototrt.surgery.ir import DType, computable, fixed
-from prototrt.surgery.layers.bottoms import exact, overlap_threshold
-from prototrt.surgery.layers.detection.lists import KeptBoxes, picked
-from prototrt.surgery.layers.detection.overlaps import Boxes, Decay, Suppression
-from prototrt.surgery.layers.detection.rows import (
+from prototrt.surgery.detection.lists import KeptBoxes, picked
+from prototrt.surgery.detection.overlaps import Boxes, Decay, Suppression, overlap_threshold
+from prototrt.surgery.detection.rows import (
     beside,
     best_of_images,
     chosen_rows,
@@ -26,7 +25,8 @@ from prototrt.surgery.layers.detection.rows import (
     counted_tops,
     is_counted,
 )
-from prototrt.surgery.layers.detection.suppression import suppressed
+from prototrt.surgery.detection.suppression import suppressed
+from prototrt.surgery.ir import DType, computable, fixed
 
 
 @operator_rule("BBoxTransform")

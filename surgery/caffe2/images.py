@@ -20,10 +20,9 @@ from prototrt.surgery.caffe2.operator_rule import (
     refuse_order,
 )
 from prototrt.surgery.caffe2.windows import pads_of
+from prototrt.surgery.images.resizing import refuse_length, repeated, with_aligned_corners
 from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
 from prototrt.surgery.ir.range_words import one_size
-from prototrt.surgery.layers.resampling import refuse_length, with_aligned_corners
-from prototrt.surgery.layers.upsampling import repeated
 from prototrt.surgery.ops import Pad
 from prototrt.surgery.ops.windows import larger_smallest, sizes_of
 

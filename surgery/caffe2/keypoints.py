@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
+from prototrt.surgery.detection.lists import picked, top
+from prototrt.surgery.detection.rows import counted_rows
 from prototrt.surgery.ir import DType, fixed
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.detection.lists import picked, top
-from prototrt.surgery.layers.detection.rows import counted_rows
 from prototrt.surgery.ops import Softmax
 
 _FLAT = 1e-4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.boxes import (
@@ -16,13 +17,12 @@ from prototrt.surgery.caffe2.boxes import (
     refuse_other_boxes,
 )
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
+from prototrt.surgery.detection.lists import LOWEST, lengthened, picked, top
+from prototrt.surgery.detection.overlaps import Boxes, Suppression, overlap_threshold
+from prototrt.surgery.detection.proposals import best_of_lists
+from prototrt.surgery.detection.rows import counted_tops
+from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
-from prototrt.surgery.layers.bottoms import exact, overlap_threshold
-from prototrt.surgery.layers.detection.lists import LOWEST, lengthened, picked, top
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
-from prototrt.surgery.layers.detection.proposals import best_of_lists
-from prototrt.surgery.layers.detection.rows import counted_tops
-from prototrt.surgery.layers.detection.suppression import suppressed
 
 
 @operator_rule("GenerateProposals", "GenerateProposalsCPP")

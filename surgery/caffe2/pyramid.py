@@ -11,20 +11,20 @@ from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.caffe2.boxes import last_pixel
 from prototrt.surgery.caffe2.operator_rule import misfit, operator_rule
-from prototrt.surgery.ir import DType, fixed
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.detection.lists import LOWEST, top
-from prototrt.surgery.layers.detection.rows import (
+from prototrt.surgery.detection.lists import LOWEST, top
+from prototrt.surgery.detection.rows import (
     DetectionRows,
     chosen_rows,
     counted_rows,
     counted_top,
     is_counted,
 )
+from prototrt.surgery.ir import DType, fixed
 
 _MOST_LEVELS = 16
 

@@ -9,6 +9,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, as_number, concatenated
 from prototrt.surgery.building.limits import refuse_large
@@ -20,12 +21,11 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
     refuse_order,
 )
+from prototrt.surgery.detection.rows import counted_rows
+from prototrt.surgery.images.region_maxima import pooled_regions
+from prototrt.surgery.images.rois import MOST_BINS, Rois, read_rois
+from prototrt.surgery.images.sampling import Tap, crossed, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ir import AtMost, Size, computable
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.detection.rows import counted_rows
-from prototrt.surgery.layers.regions.pooling import pooled_regions
-from prototrt.surgery.layers.regions.rois import MOST_BINS, Rois, read_rois
-from prototrt.surgery.layers.sampling import Tap, crossed, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import Gather, Transpose, While
 
 _MOST_SAMPLES = 16

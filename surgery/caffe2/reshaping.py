@@ -9,9 +9,9 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
+from prototrt.surgery.building.target_shapes import reshaped
 from prototrt.surgery.caffe2.operator_rule import constant_array, flattened, integers, misfit, operator_rule
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.layers.reshaping import reshaped
 from prototrt.surgery.ops import Tile
 
 

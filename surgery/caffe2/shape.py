@@ -47,7 +47,7 @@ def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list
 
 def _counted_whole(build: Builder, operator: Operator, axis: int, inputs: Sequence[Value]) -> Value:
     """The inputs joined along an axis of which only the first elements count."""
-    from prototrt.surgery.layers.detection.rows import joined_rows  # only detectors need it
+    from prototrt.surgery.detection.rows import joined_rows  # only detectors need it
 
     if axis:
         raise UnsupportedLayerError(

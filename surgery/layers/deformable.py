@@ -7,6 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import message_class
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -14,10 +15,9 @@ from prototrt.surgery.building.layer_builder import (
     layer_rule,
     misfit,
 )
+from prototrt.surgery.images.sampling import linear_taps, pixel_rows, sampled
 from prototrt.surgery.ir import Array, computable, fixed
-from prototrt.surgery.layers.bottoms import exact
 from prototrt.surgery.layers.convolution import Geometry
-from prototrt.surgery.layers.sampling import linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import Convolution
 
 

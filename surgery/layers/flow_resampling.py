@@ -13,8 +13,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, range_of
-from prototrt.surgery.layers.resampling import (
+from prototrt.surgery.images.resizing import (
     Pair,
     fixed_sizes,
     refuse_length,
@@ -22,7 +21,8 @@ from prototrt.surgery.layers.resampling import (
     size_of_bottom,
     weighted,
 )
-from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
+from prototrt.surgery.images.usual_sizes import Sizes, meant_size
+from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, range_of
 
 LARGEST_KERNEL_MATRIX = 1 << 24
 """Elements of a matrix that resamples an axis, at most."""

@@ -9,8 +9,8 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
+from prototrt.surgery.images.resizing import mixed, refuse_length
 from prototrt.surgery.ir import computable, fixed
-from prototrt.surgery.layers.resampling import mixed, refuse_length
 from prototrt.surgery.ops import Concat
 
 

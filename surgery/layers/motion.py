@@ -9,13 +9,13 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
+from prototrt.surgery.images.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, numbers_of
-from prototrt.surgery.layers.sampling import Tap, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ops import AveragePool, MatMul, Pad
 from prototrt.surgery.ops.windows import ranges_text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -14,7 +15,6 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
 )
 from prototrt.surgery.ir import DType, Shape, computable, open_count, range_of
-from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.ops import Cast, Concat, Reduce, ReduceKind, TopK
 from prototrt.surgery.ops.windows import sizes_of
 

@@ -20,15 +20,14 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
     refuse_in_place,
 )
+from prototrt.surgery.building.target_shapes import reshaped
 from prototrt.surgery.ir import (
-    AtMost,
     DataSize,
     Dim,
     OpenSize,
     Range,
     Shape,
     computable,
-    divided,
     fixed,
     measure,
     open_count,
@@ -170,27 +169,6 @@ def _fits(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> bool:
     return False
 
 
-def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
-    """``shape`` with ``dims`` in the place of the axes from ``first`` to before ``last``."""
-    middle: list[Dim] = []
-    for index, dim in enumerate(dims):
-        if dim == 0 and first + index >= len(shape):
-            raise NetError(
-                f"dim {index} is 0, which copies axis {first + index}, but the bottom has {len(shape)} axes: {shape}",
-                fix="state the size itself",
-            )
-        middle.append(shape[first + index] if dim == 0 else dim)
-    unknown = [index for index, dim in enumerate(middle) if dim == -1]
-    if len(unknown) > 1 or any(isinstance(dim, int) and dim < -1 for dim in middle):
-        raise NetError(
-            f"shape is {list(dims)}, expected at most one -1",
-            fix="state sizes, 0 for one that is copied, and -1 once for the rest",
-        )
-    if unknown:
-        middle[unknown[0]] = _rest(shape, (*shape[:first], *middle, *shape[last:]))
-    return (*shape[:first], *middle, *shape[last:])
-
-
 def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: int) -> Shape:
     """The new shape. What the net states comes first; its numbers may also be the usual sizes of what varies.
 
@@ -311,27 +289,6 @@ def _usual_sizes(shape: Shape) -> dict[OpenSize, int]:
             for name, span in size.symbols.items():
                 usual.setdefault(OpenSize.symbol(name, span), 1)
     return usual
-
-
-def _rest(shape: Shape, target: Shape) -> Dim:
-    """The size for -1 in ``target``; sizes that depend on the data cancel."""
-    there, positive = list(shape), [dim for dim in target if dim != -1]
-    for dim in [dim for dim in positive if isinstance(dim, DataSize)]:
-        there.remove(dim)
-        positive.remove(dim)
-    counted = [dim for dim in there if isinstance(dim, DataSize)]
-    explicit = open_count(tuple(positive))
-    if len(counted) == 1 and measure(tuple(there))[0] == explicit:
-        return counted[0]
-    have = open_count(tuple(there), "an axis")
-    rest = divided(have, explicit) if explicit else None
-    if rest is None:
-        raise ShapeError(
-            f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",
-            fix="state sizes whose product divides these elements",
-        )
-    # Rows whose number the data decide keep their count where the rest is their axis.
-    return next((dim for dim in shape if isinstance(dim, AtMost) and dim == rest), rest)
 
 
 @layer_rule("Flatten")

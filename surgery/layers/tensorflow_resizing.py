@@ -15,9 +15,8 @@ from prototrt.surgery.building.layer_builder import (
     expect_axes,
     layer_rule,
 )
+from prototrt.surgery.images.resizing import Pair, fixed_sizes, mixed, refuse_length, repeated
 from prototrt.surgery.ir import Array, OpenSize, fixed
-from prototrt.surgery.layers.resampling import Pair, fixed_sizes, mixed, refuse_length
-from prototrt.surgery.layers.upsampling import repeated
 
 
 @layer_rule("ResizeBilinear")

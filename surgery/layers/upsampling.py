@@ -10,7 +10,6 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -19,10 +18,10 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
 )
 from prototrt.surgery.building.layer_rules import python_rule
+from prototrt.surgery.images.resizing import Pair, fixed_sizes, mixed, refuse_length, repeated
+from prototrt.surgery.images.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ir import Array, DType, OpenSize, computable, fixed, open_count, range_of, symbols_of
-from prototrt.surgery.layers.resampling import Pair, fixed_sizes, mixed, refuse_length
-from prototrt.surgery.layers.usual_sizes import Sizes, meant_size
-from prototrt.surgery.ops import Cast, Concat, Pad, Scatter, Tile
+from prototrt.surgery.ops import Cast, Concat, Pad, Scatter
 
 
 @layer_rule("Upsample")
@@ -56,16 +55,6 @@ def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     if scale < 1:
         raise NetError(f"scale is {scale}, expected at least 1", fix="set scale in upsample_param")
     return repeated(build, x, (scale, scale))
-
-
-def repeated(build: Builder, x: Value, scales: Pair) -> Value:
-    """Every element of x (N, C, H, W) as often as the scales of height and width say."""
-    items, channels, height, width = x.shape
-    rows, columns = computable(height, "the height"), computable(width, "the width")
-    y = build.reshape(x, (items, channels, rows, 1, columns, 1))
-    for axis, scale in zip((3, 5), scales, strict=True):
-        y = build.add(Tile(axis, scale), y)
-    return build.reshape(y, (items, channels, rows * scales[0], columns * scales[1]))
 
 
 @layer_rule("DeephiResize")

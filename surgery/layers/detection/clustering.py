@@ -10,14 +10,14 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import shortened
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, misfit
 from prototrt.surgery.building.layer_rules import python_rule
+from prototrt.surgery.detection.lists import LOWEST, lengthened, picked, top
+from prototrt.surgery.detection.overlaps import Boxes
 from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.detection.lists import LOWEST, lengthened, picked, top
-from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.ops import While
 
 _LEAST_NUMBERS, _USUAL = 7, (1, 50)

@@ -13,14 +13,14 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
+from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, picked
+from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_normalized_corners, overlap_threshold
+from prototrt.surgery.detection.rows import beside, best_of_images, chosen_rows, detections
+from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import DType, Size, computable, divided, fixed, open_count, range_of
-from prototrt.surgery.layers.bottoms import exact, overlap_threshold
-from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
-from prototrt.surgery.layers.detection.rows import beside, best_of_images, chosen_rows, detections
-from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.options import NmsForm
 

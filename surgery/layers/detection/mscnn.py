@@ -12,20 +12,21 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, as_number, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
-from prototrt.surgery.ir import Array, DType, Size, computable, divided, element_count, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, overlap_threshold
-from prototrt.surgery.layers.detection.lists import picked
-from prototrt.surgery.layers.detection.overlaps import (
+from prototrt.surgery.detection.lists import picked
+from prototrt.surgery.detection.overlaps import (
     Boxes,
     Suppression,
     of_corner_and_sides,
     of_pixel_corners_in,
+    overlap_threshold,
 )
-from prototrt.surgery.layers.detection.rows import DetectionRows, counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import suppressed
+from prototrt.surgery.detection.rows import DetectionRows, counted_tops, rows_of_images
+from prototrt.surgery.detection.suppression import suppressed
+from prototrt.surgery.ir import Array, DType, Size, computable, divided, element_count, fixed, range_of
 
 _COORDINATES = 4
 _WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)

@@ -14,15 +14,15 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
-from prototrt.surgery.ir import Array
-from prototrt.surgery.layers.bottoms import overlap_threshold
-from prototrt.surgery.layers.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn, of_rpn
-from prototrt.surgery.layers.detection.overlaps import (
+from prototrt.surgery.detection.anchor_numbers import numbers_or_usual, parameters_of_anchors
+from prototrt.surgery.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn, of_rpn
+from prototrt.surgery.detection.overlaps import (
     Suppression,
     of_pixel_corners,
     of_pixel_corners_that_meet,
+    overlap_threshold,
 )
-from prototrt.surgery.layers.detection.proposals import (
+from prototrt.surgery.detection.proposals import (
     Proposals,
     Proposing,
     best_boxes,
@@ -30,7 +30,7 @@ from prototrt.surgery.layers.detection.proposals import (
     one_image,
     proposed,
 )
-from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
+from prototrt.surgery.ir import Array
 from prototrt.surgery.layers.detection.temporal import temporal_proposals
 from prototrt.surgery.settings import Settings
 

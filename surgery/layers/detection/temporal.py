@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
+from prototrt.surgery.detection.anchor_numbers import numbers_or_usual, parameters_of_anchors
+from prototrt.surgery.detection.lists import LOWEST, picked
+from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_pixel_corners, overlap_threshold
+from prototrt.surgery.detection.rows import counted_tops, rows_of_images
+from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import Array, fixed
-from prototrt.surgery.layers.bottoms import exact, overlap_threshold
-from prototrt.surgery.layers.detection.lists import LOWEST, picked
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_pixel_corners
-from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
-from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Concat
 
 _BASE = 8

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.layer_rules import python_rule
+from prototrt.surgery.detection.anchor_numbers import numbers_or_usual, parameters_of_anchors
 from prototrt.surgery.ir import Array, DType, Size, computable
-from prototrt.surgery.layers.bottoms import exact, numbers_of
-from prototrt.surgery.layers.detection.python_numbers import numbers_or_usual, parameters_of_anchors
 
 _HEIGHTS = (11, 16, 23, 33, 48, 68, 97, 139, 198, 283)
 _SIDE = 16

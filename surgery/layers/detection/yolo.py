@@ -11,15 +11,15 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import counted
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
+from prototrt.surgery.detection.lists import top
+from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_centres, overlap_threshold
+from prototrt.surgery.detection.rows import beside, chosen_rows, detections
+from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact, overlap_threshold
-from prototrt.surgery.layers.detection.lists import top
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_centres
-from prototrt.surgery.layers.detection.rows import beside, chosen_rows, detections
-from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import Softmax
 
 MOST_DETECTIONS = 1000

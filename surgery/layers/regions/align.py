@@ -7,13 +7,13 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value, as_number
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.layer_rules import which_fork
+from prototrt.surgery.images.rois import Rois, counted_from, pooled_size, read_rois, rounded
+from prototrt.surgery.images.sampling import Tap, across, crossed, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ir import DType, Size, computable, range_of
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.regions.rois import Rois, counted_from, pooled_size, read_rois, rounded
-from prototrt.surgery.layers.sampling import Tap, across, crossed, linear_taps, pixel_rows, sampled
 
 _BICUBIC = 1
 

@@ -6,14 +6,14 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
+from prototrt.surgery.images.rois import Rois, counted_from, rounded
+from prototrt.surgery.images.sampling import linear_taps, sampled
+from prototrt.surgery.images.sensitive_regions import LEAST_SIDE, read_sensitive
 from prototrt.surgery.ir import DType, Size, computable
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.regions.rois import Rois, counted_from, rounded
-from prototrt.surgery.layers.regions.sensitive import LEAST_SIDE, read_sensitive
-from prototrt.surgery.layers.sampling import linear_taps, sampled
 
 _MOST_SAMPLES = 16
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.layer_rules import python_rule
+from prototrt.surgery.detection.lists import numbers, top
+from prototrt.surgery.images.resizing import refuse_length, resampled
 from prototrt.surgery.ir import Array, DType, fixed
-from prototrt.surgery.layers.bottoms import exact, numbers_of
-from prototrt.surgery.layers.detection.lists import numbers, top
-from prototrt.surgery.layers.resampling import refuse_length, resampled
 
 
 @layer_rule("MaskPooling")

@@ -7,7 +7,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
-from prototrt.surgery.layers import resampling
+from prototrt.surgery.images import resizing
 from prototrt.surgery.ops import MatMul
 from prototrt.tests.caffe2_nets import graph_of, operator
 
@@ -17,7 +17,7 @@ def test_upsample_bilinear(on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
     one = operator("UpsampleBilinear", ["x"], ["y"], height_scale=2.5, width_scale=3.0)
     as_product = prototrt.Session(graph_of([one], {"x": x}, {})).run({"x": x})["y"]
-    monkeypatch.setattr(resampling, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr(resizing, "LARGEST_MATRIX", 0)
     graph = graph_of([one], {"x": x}, {})
     assert not any(isinstance(node.op, MatMul) for node in graph.nodes)
     np.testing.assert_allclose(

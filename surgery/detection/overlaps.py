@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value
+from prototrt.surgery.detection.lists import LOWEST
 from prototrt.surgery.ir import Array, DType
-from prototrt.surgery.layers.detection.lists import LOWEST
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Replaces an area of 0 as a divisor: the dividend is then also 0."""
@@ -228,3 +229,16 @@ class Suppression:
             is_large = self.shrinks and thresholds[-1] > 0.5
             thresholds.append(thresholds[-1] * np.float32(self.eta) if is_large else thresholds[-1])
         return np.array(thresholds, np.float32)
+
+
+def overlap_threshold(threshold: float, field: str) -> float:
+    """The overlap above which one of two boxes is dropped. Raises ``NetError`` if it is not from 0 to 1."""
+    if not 0 <= threshold <= 1:
+        raise NetError(
+            f"{field} is {threshold:g}, expected 0 to 1",
+            because="it is a ratio: intersection over union",
+            fix=f"set {field} to 1 to keep boxes that overlap"
+            if threshold > 1
+            else f"set {field} to 0 or more",
+        )
+    return threshold

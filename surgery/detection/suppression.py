@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
-from prototrt.surgery.layers.detection.blocks import decided_in_blocks, decided_in_groups
-from prototrt.surgery.layers.detection.lists import (
+from prototrt.surgery.detection.blocks import decided_in_blocks, decided_in_groups
+from prototrt.surgery.detection.lists import (
     LOWEST,
     KeptBoxes,
     body_inputs,
@@ -17,7 +16,8 @@ from prototrt.surgery.layers.detection.lists import (
     picked,
     top,
 )
-from prototrt.surgery.layers.detection.overlaps import Boxes, Decay, Suppression
+from prototrt.surgery.detection.overlaps import Boxes, Decay, Suppression
+from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
 from prototrt.surgery.ops import NonMaxSuppression, While
 
 MOST_NATIVE = 5000

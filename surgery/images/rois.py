@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import expect_axes, misfit
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.ir import AtMost, DType, Size, computable
-from prototrt.surgery.layers.bottoms import exact, numbers_of
 from prototrt.surgery.ops import Gather
 
 MOST_BINS = 1024

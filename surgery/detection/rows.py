@@ -11,9 +11,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, lengthened, numbers, top
+from prototrt.surgery.detection.overlaps import Boxes
 from prototrt.surgery.ir import AtMost, DType, OpenSize, Size, computable, fixed, open_count, range_of
-from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, lengthened, numbers, top
-from prototrt.surgery.layers.detection.overlaps import Boxes
 from prototrt.surgery.ops import TopK
 
 _MOST_PLACES = 1 << 24

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.detection.blocks import block_size
+from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_normalized_corners
+from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import Array, Graph, element_count, walk
-from prototrt.surgery.layers.detection.blocks import block_size
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression, of_normalized_corners
-from prototrt.surgery.layers.detection.suppression import suppressed
 from prototrt.surgery.ops import While
 from prototrt.tests.small_nets import WAYS, is_sound
 
@@ -38,7 +38,7 @@ Keep: TypeAlias = Callable[[Array, Array], list[list[int]]]
 
 def patch_limits(patch: pytest.MonkeyPatch, way: str) -> None:
     for limit, number in WAYS_TO_DECIDE[way].items():
-        patch.setattr(f"prototrt.surgery.layers.detection.{limit}", number)
+        patch.setattr(f"prototrt.surgery.detection.{limit}", number)
 
 
 def graph_of(rule: Suppression, before: int, most: int, lists: int = LISTS, boxes: int = BOXES) -> Graph:

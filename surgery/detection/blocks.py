@@ -9,8 +9,7 @@ import numpy as np
 
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
-from prototrt.surgery.layers.detection.lists import (
+from prototrt.surgery.detection.lists import (
     LOWEST,
     KeptBoxes,
     body_inputs,
@@ -20,7 +19,8 @@ from prototrt.surgery.layers.detection.lists import (
     picked,
     top,
 )
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
+from prototrt.surgery.detection.overlaps import Boxes, Suppression
+from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
 from prototrt.surgery.ops import MatMul, Tile, While
 
 GROUP = 16

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value, concatenated
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
+from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, picked, top
+from prototrt.surgery.detection.overlaps import Boxes, Suppression
+from prototrt.surgery.detection.rows import counted_tops, rows_of_images
+from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
-from prototrt.surgery.layers.bottoms import exact
-from prototrt.surgery.layers.detection.lists import LOWEST, KeptBoxes, picked, top
-from prototrt.surgery.layers.detection.overlaps import Boxes, Suppression
-from prototrt.surgery.layers.detection.rows import counted_tops, rows_of_images
-from prototrt.surgery.layers.detection.suppression import suppressed
 
 _EVERY = int(np.iinfo(np.int32).max)
 

@@ -1,0 +1,113 @@
+"""Maps with another height and width: interpolated, by weights, or by copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
+from prototrt.surgery.building.layer_builder import expect_axes
+from prototrt.surgery.images.usual_sizes import Sizes
+from prototrt.surgery.ir import Array, Dim, OpenSize, computable, fixed, range_of
+from prototrt.surgery.ops import MatMul, Resize, Tile
+
+LONGEST = 1 << 20
+"""Elements of an axis that is resampled, at most: a net of a few lines must not take gigabytes."""
+
+
+LARGEST_MATRIX = 1 << 20
+"""Elements of a matrix of means of two neighbours. Larger ones are not worth their room in a plan."""
+
+
+Pair = tuple[int, int]
+
+
+def with_aligned_corners(build: Builder, x: Value, out: Sizes) -> Value:
+    """``x`` (N, C, H, W) with another height and width, interpolated linearly."""
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    if any(isinstance(size, OpenSize) for size in (*sizes, *out)):
+        refuse_length(max(range_of(size).max for size in out))
+        return x if sizes == out else build.add(Resize(*out), x)
+    height, width = fixed_sizes(out)
+    return stretched(build, stretched(build, x, 3, width), 2, height)
+
+
+def size_of_bottom(layer: Layer, like: Value) -> Sizes:
+    """The height and the width of the second bottom."""
+    expect_axes(layer, 1, like, "(N, C, H, W)")
+    return (
+        computable(like.shape[2], "the height of the second bottom"),
+        computable(like.shape[3], "the width of the second bottom"),
+    )
+
+
+def fixed_sizes(sizes: Sequence[Dim]) -> Pair:
+    """A height and a width that do not vary. Raises ``ShapeError``."""
+    return fixed(sizes[0], "the height"), fixed(sizes[1], "the width")
+
+
+def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
+    """Axis 2 or 3 of x (N, C, H, W) with ``out`` elements: means of two neighbours, the ends stay the ends.
+
+    As a product with a matrix, or where that is large, picked and added.
+    """
+    size = fixed(x.shape[axis], f"axis {axis}")
+    if size == out:
+        return x
+    refuse_length(out)
+    return mixed(build, x, axis, *_neighbours(size, out))
+
+
+def mixed(build: Builder, x: Value, axis: int, first: Array, second: Array, share: Array) -> Value:
+    """Means of two elements of axis 2 or 3 of x (N, C, H, W): ``share`` of the second, the rest of the first."""
+    size, out = fixed(x.shape[axis], f"axis {axis}"), len(first)
+    if out * size <= LARGEST_MATRIX:
+        weights = np.zeros((out, size), np.float32)
+        np.add.at(weights, (np.arange(out), first), 1 - share)
+        np.add.at(weights, (np.arange(out), second), share)
+        return resampled(build, x, axis, weights)
+    before, after = (build.gathered(x, build.constant(index, "place"), axis) for index in (first, second))
+    factor = build.aligned(build.constant(share.astype(np.float32), "share"), 4, axis)
+    step = ((after - before) * factor).named("step")
+    return (before + step).named("between")
+
+
+def refuse_length(out: float) -> None:
+    """Raise ``ShapeError`` for an axis that would take gigabytes, or whose length is no number."""
+    if not abs(out) <= LONGEST:
+        raise ShapeError(
+            f"an axis becomes {out} elements long, expected at most {LONGEST}", fix="use a smaller size"
+        )
+
+
+def resampled(build: Builder, x: Value, axis: int, weights: Array) -> Value:
+    """``weighted`` by constants."""
+    return weighted(build, x, axis, build.constant(weights, "columns" if axis == 3 else "rows"))
+
+
+def weighted(build: Builder, x: Value, axis: int, weights: Value) -> Value:
+    """Axis 2 or 3 of x (N, C, H, W), whose elements become sums with ``weights`` (out, size)."""
+    if axis == 3:
+        return build.product(x, weights, hint="wide")
+    return build.add(MatMul(), build.aligned(weights, 4), x)
+
+
+def _neighbours(size: int, out: int) -> tuple[Array, Array, Array]:
+    """The elements of the input (size,) around each element of the result (out,), and how near it is to the second."""
+    place = np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0)
+    first = np.minimum(place.astype(np.int32), size - 1)
+    return first, np.minimum(first + 1, size - 1), place - first
+
+
+def repeated(build: Builder, x: Value, scales: Pair) -> Value:
+    """Every element of x (N, C, H, W) as often as the scales of height and width say."""
+    items, channels, height, width = x.shape
+    rows, columns = computable(height, "the height"), computable(width, "the width")
+    y = build.reshape(x, (items, channels, rows, 1, columns, 1))
+    for axis, scale in zip((3, 5), scales, strict=True):
+        y = build.add(Tile(axis, scale), y)
+    return build.reshape(y, (items, channels, rows * scales[0], columns * scales[1]))
