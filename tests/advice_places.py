@@ -58,7 +58,10 @@ def advice_places() -> list[AdvicePlace]:
 
 
 def _places_in(path: Path) -> Iterator[AdvicePlace]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not any(f"{name}(" in text for name in _NAMED):
+        return  # to parse all modules takes seconds
+    tree = ast.parse(text)
     above = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMED):

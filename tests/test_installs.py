@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from configparser import ConfigParser
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,12 @@ FILES = [
     for room in ("caffe_proto", "surgery", "plugins", "converter")
     for path in (ROOT / room).rglob("*.py")
 ]
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in [*FILES, ROOT / "cli.py"]}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Of all modules, which takes seconds."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in [*FILES, ROOT / "cli.py"]}
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
@@ -49,14 +55,14 @@ def texts(tree: ast.AST) -> Iterator[str]:
 def installs() -> Iterator[tuple[Path, str]]:
     return (
         (path, text)
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for text in texts(tree)
         if re.search(r"pip install [^.]", text)
     )
 
 
 def extras_asked_for() -> Iterator[str]:
-    for tree in TREES.values():
+    for tree in trees().values():
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Call)
