@@ -6,11 +6,12 @@ import ctypes
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.caffe_proto.common.options import narrowed
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.converter.backends.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.converter.running.runtime.device import (
@@ -19,7 +20,8 @@ from prototrt.converter.running.runtime.device import (
     SEE_DOCTOR,
     START_AGAIN,
     CaptureError,
-    MissingPackageError,
+    Device,
+    DeviceName,
     handle_of,
 )
 from prototrt.surgery.ir import Array
@@ -30,7 +32,7 @@ def cuda_runtime() -> Any:
     try:
         return importlib.import_module("cuda.bindings.runtime")
     except (ImportError, OSError) as error:
-        raise MissingPackageError(
+        raise EngineError(
             f"the package cuda-python cannot be imported: {error}", fix="pip install cuda-python"
         ) from error
 
@@ -53,11 +55,15 @@ _FIXES: Mapping[str, str | Worded] = {
 """Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, ``cudaError``."""
 
 
+def find_device(name: str | None = None) -> Device:
+    """The first GPU. ``name`` is None or "cuda-python". Raises ``EngineError`` with the package to install."""
+    if name is not None:
+        narrowed("device", name, get_args(DeviceName))
+    return CudaPythonDevice()
+
+
 class CudaPythonDevice:
     """The GPU of this number, in the context that CUDA's runtime, torch and TensorRT share."""
-
-    name = "cuda-python"
-    can_capture = True
 
     def __init__(self, ordinal: int = 0) -> None:
         self.ordinal = ordinal
@@ -107,9 +113,6 @@ class CudaPythonDevice:
 
     def adopt_stream(self, stream: Any) -> int:
         return handle_of(stream)
-
-    def release_stream(self, stream: int) -> None:
-        pass
 
     def destroy_stream(self, stream: int) -> None:
         self._call("cudaStreamDestroy", stream)

@@ -32,7 +32,6 @@ class Memory:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._held: list[object] = []
-        self._adopted: list[int] = []
         self._workspaces: list[Workspace] = []
         self._pinned: list[Array] = []
         self._addresses: set[int] = set()
@@ -65,9 +64,8 @@ class Memory:
 
     def adopt(self, stream: Any) -> int:
         """The handle of a caller's stream, which is held as long."""
-        self._adopted.append(self.device.adopt_stream(stream))
         self.hold(stream)
-        return self._adopted[-1]
+        return self.device.adopt_stream(stream)
 
     def share(self, workspace: Workspace) -> None:
         """Use it until everything is freed."""
@@ -111,8 +109,6 @@ class Memory:
             return
         with self.device.current(), ExitStack() as last_first:
             last_first.callback(self._held.clear)
-            for handle in self._adopted:
-                last_first.callback(self.device.release_stream, handle)
             for each in self._streams:
                 last_first.callback(self.device.destroy_stream, each)
             for array in self._pinned:
@@ -124,8 +120,7 @@ class Memory:
             for graph in self._graphs:
                 last_first.callback(graph.close)
             last_first.callback(self.device.synchronize, stream)
-            self._adopted, self._streams, self._pinned, self._graphs = [], [], [], []
-            self._workspaces = []
+            self._streams, self._pinned, self._graphs, self._workspaces = [], [], [], []
             self._addresses = set()
 
 

@@ -180,7 +180,7 @@ class Session:
 
     ``device`` is what computes. With ``"onnx"``, ``"onnx-lstm"`` and ``"torch"`` it is ``"cpu"``, as by default, or
     ``"cuda"`` (``"cuda:1"`` is the second GPU), in float32 without TF32; PyTorch takes all names that it knows. With
-    ``"engine"`` it is ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller.
+    ``"engine"`` it is ``"cuda-python"``, or a device made by the caller.
 
     ``trust="sha256:..."``, the digest that ``inspect`` shows, opens the files of that conversion alone: the file of a
     plan, or of an ONNX model, is refused unless it and its manifest are those.
