@@ -34,8 +34,6 @@ from prototrt.converter.front.commandline.printing import show, show_lines
 from prototrt.converter.front.commandline.progress import BuildProgress
 from prototrt.converter.front.commandline.tables import Table
 from prototrt.converter.showing.page.writing import GRAPHVIZ, page
-from prototrt.converter.showing.survey.page import survey_page
-from prototrt.converter.showing.survey.survey import Survey, SurveyedNet, Verdict
 from prototrt.surgery.views.drawing import USER, Drawing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.odd_names import TEXTS, hidden_in
@@ -216,11 +214,6 @@ class Reader(HTMLParser):
         return {name: sources for name, *sources in map(str.split, content.split(";"))}
 
 
-def surveyed(text: str) -> str:
-    net = SurveyedNet(text, Verdict.NOT, f"({text})", (text,), (text,))
-    return survey_page(Survey((net, SurveyedNet("other", Verdict.CONVERTS))))
-
-
 def described(text: str) -> str:
     drawing = {"title": text, "items": [], "edges": []}
     check = {"way": text, "against": text, "layer": text, "blob": text, "holds": False}
@@ -245,7 +238,6 @@ PAGES = [
         id="page",
         marks=pytest.mark.skipif(not GRAPHVIZ.exists(), reason="run `make vendor` first"),
     ),
-    pytest.param(surveyed, id="survey"),
 ]
 
 

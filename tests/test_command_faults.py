@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -150,7 +151,7 @@ COMMANDS = {
         "out/net.h",
     ],
     "calibrate": ["calibrate", "{net}", *WITH, "--inputs", "{name}.npz", "-o", "out/scales.json"],
-    "survey": ["survey", "{net}", "-q", "-o", "out/survey.html"],
+    "survey": ["survey", "{net}", "-q", "-o", "out/survey.json"],
     "dot": ["dot", "{net}", "-q", "-o", "out/net.gv"],
     "run": ["run", "{net}", *WITH, "--inputs", "{name}.npz", "-o", "out/results.npz"],
     "to PyTorch": ["convert", "{net}", *WITH, "-o", "out/net.py"],
@@ -219,7 +220,7 @@ def test_every_call_of_a_command_fails_and_kills(
         if code or arguments[0] != "survey":  # which tells of a net that it cannot read
             assert files() in ((old, new) if code else (new,)), place
         else:
-            assert files()["survey.html"].endswith(b"</html>\n"), place
+            assert json.loads(files()["survey.json"]), place
         assert undisturbed(command, "old") == old, place
     print(f"{arguments[0]}, {fault.value}: {sum(counts.values())} calls, {dict(counts)}")
 

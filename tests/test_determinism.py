@@ -65,7 +65,7 @@ COMMANDS: dict[str, list[str | Path]] = {
         "-o",
         "deploy.prototxt",
     ],
-    "survey": ["survey", FORKS, "-o", "survey.html", "--json"],
+    "survey": ["survey", FORKS, "-o", "survey.json", "--json"],
     "layers": ["layers", "--json"],
     "batch": [
         "batch",

@@ -96,7 +96,7 @@ COMMANDS = [
     ("triton", *NET, "-o", "REPOSITORY", "--name", "model"),
     ("batch", "models.yaml", "-o", "out", "--jobs", "1", "--keep-going", *REPORTS),
     ("batch", "models.yaml", "-o", "out", "--dry-run"),
-    ("survey", ".", "-o", "survey.html"),
+    ("survey", ".", "-o", "survey.json"),
     *(("inspect", f"{name}.prototxt") for name in BROKEN),
     *(("convert", f"{name}.prototxt", *WITH, "-o", "x.onnx", "-v") for name in BROKEN),
 ]

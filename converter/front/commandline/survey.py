@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.wording import worded
-from prototrt.converter.files.writing.files import result_text
 from prototrt.converter.front.commandline.options.common import verbosity
 from prototrt.converter.front.commandline.printing import show, warn
 from prototrt.converter.front.commandline.progress import bar_of_parts
-from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
+from prototrt.converter.front.commandline.wording import command_line_words
 
 if TYPE_CHECKING:
     from prototrt.converter.showing.survey.survey import Survey, SurveyedNet, Verdict
@@ -33,15 +31,6 @@ def ask_about(paths: Sequence[str], quiet: bool) -> Survey:
             fix="give prototxts, or folders with files whose names end in .prototxt",
         )
     return report
-
-
-def written(survey: Survey, target: str) -> str:
-    """The report in the format of the file's suffix."""
-    if target.lower().endswith(".html"):
-        from prototrt.converter.showing.survey.page import survey_page
-
-        return survey_page(replace(survey, nets=tuple(net.by(command_line_words) for net in survey.nets)))
-    return result_text(in_command_line_words(survey.as_dict()))
 
 
 def print_survey(survey: Survey) -> None:

@@ -81,7 +81,7 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 
 @click.command(cls=Guarded)
 @click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder())
-@click.option("-o", "target", type=OutputFile(".html", ".json"), help="Write the report, .html or .json.")
+@click.option("-o", "target", type=OutputFile(".json"), help="Write the report as JSON.")
 @json_option
 @common_options
 def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
@@ -89,10 +89,12 @@ def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
 
     Weights are not needed. Where a net does not state the shape of an input, a usual one is tried; it still needs one.
     """
+    from prototrt.converter.files.writing.files import result_text
     from prototrt.converter.files.writing.texts import json_value
-    from prototrt.converter.front.commandline.survey import ask_about, print_survey, written
+    from prototrt.converter.front.commandline.survey import ask_about, print_survey
+    from prototrt.converter.front.commandline.wording import in_command_line_words
 
     report = ask_about(nets, verbosity().quiet)
     if target is not None:
-        write_text(target, written(report, target), None if target.lower().endswith(".html") else json_value)
+        write_text(target, result_text(in_command_line_words(report.as_dict())), json_value)
     print_result(report, as_json, print_survey)

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import prototrt
 from prototrt.caffe_proto.common.visible import visible_line
-from prototrt.cli import main
 from prototrt.tests.converter.showing.page.opened import dot, needs_graphviz
 
 NAMES = [
@@ -76,18 +74,6 @@ def test_a_page_of_hostile_names(opened: Any, net: Path, width: int, height: int
         if button.is_visible():
             button.click()
     assert page.locator("img, iframe, [onload], [onerror]").count() == 0
-
-
-@pytest.mark.slow
-def test_a_survey_of_hostile_names(opened: Any, net: Path) -> None:
-    (net.parent / "&lt;script&gt;.prototxt").write_text("layer {")
-    survey = str(net.with_name("survey.html"))
-    assert CliRunner().invoke(main, ["survey", str(net.parent), "-o", survey]).exit_code == 0
-    page = opened(Path(survey), drawn="table")
-    assert page.locator("script, img, iframe").count() == 0
-    text = page.locator("body").inner_text()
-    assert f"{NAMES[1]}.prototxt" in text
-    assert "&lt;script&gt;.prototxt" in text
 
 
 @pytest.mark.slow

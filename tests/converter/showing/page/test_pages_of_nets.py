@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from prototrt.cli import main
 from prototrt.tests.converter.showing.page.opened import dot, names, needs_graphviz, percent, whole
 
 
@@ -29,25 +27,6 @@ def test_names_are_only_text(opened: Any, tmp_path: Path) -> None:
     assert page.locator("#drawing-0 .box").first.get_attribute("aria-label") == f"{shown}, Input"
     page.locator("#drawing-0 .box").first.click()
     assert page.locator("#panel h2").inner_text() == shown
-
-
-def test_a_survey(opened: Any, tmp_path: Path) -> None:
-    """Its page needs no style in a tag, which its policy forbids."""
-    (tmp_path / "good.prototxt").write_text(
-        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 } } }\n'
-        'layer { name: "y" type: "TanH" bottom: "x" top: "y" }\n'
-    )
-    (tmp_path / "<b>&lt;.prototxt").write_text("layer {")
-    result = CliRunner().invoke(main, ["survey", str(tmp_path), "-o", str(tmp_path / "survey.html")])
-    assert result.exit_code == 0, result.output
-    page = opened(tmp_path / "survey.html", drawn="table")
-    assert [round(part.bounding_box()["width"]) > 100 for part in page.locator(".bar div").all()] == [
-        True,
-        False,  # needs a shape
-        False,
-        True,
-    ]
-    assert "<b>&lt;.prototxt" in page.locator("table").last.inner_text()
 
 
 @needs_graphviz
