@@ -12,14 +12,14 @@ from prototrt.surgery.ops import Identity, Scan
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class ExposedGraph:
     """``outputs`` are, by the names of values, the names of the outputs that show them."""
 
     graph: Graph
     outputs: Mapping[str, str]
 
 
-def exposed(graph: Graph, targets: Collection[str]) -> Exposed:
+def expose(graph: Graph, targets: Collection[str]) -> ExposedGraph:
     """Make outputs of the values with these names; of a value in the body of a Scan, all steps.
 
     Before: ``y = ReLU(x)``, ``z = Scan(y)`` with ``p = MatMul(s, const w)`` in its body; ``return z``
@@ -28,14 +28,14 @@ def exposed(graph: Graph, targets: Collection[str]) -> Exposed:
     Left alone: inputs of the graph, which the caller knows, constants, and values in the body of a While, which
     runs as often as the data want.
     """
-    return _Exposing(names_in(graph), targets).of(graph)
+    return _Exposure(names_in(graph), targets).of(graph)
 
 
-class _Exposing:
+class _Exposure:
     def __init__(self, taken: set[str], targets: Collection[str]) -> None:
         self.names, self.targets = Names(taken), set(targets)
 
-    def of(self, graph: Graph) -> Exposed:
+    def of(self, graph: Graph) -> ExposedGraph:
         nodes: list[Node] = []
         shown: dict[str, Value] = {}
         states = graph.state_outputs
@@ -45,12 +45,12 @@ class _Exposing:
             shown |= stacked
             for value in node.outputs:
                 if value.name in self.targets:
-                    shown[value.name] = self._copied(value, node, nodes) if value in states else value
+                    shown[value.name] = self._copy(value, node, nodes) if value in states else value
         own = [value for value in graph.outputs if value not in states]
         further = [value for value in shown.values() if value not in own]
         outputs = (*own, *further, *states)
         exposed = replace(graph, nodes=tuple(nodes), outputs=outputs) if shown else graph
-        return Exposed(exposed, {name: value.name for name, value in shown.items()})
+        return ExposedGraph(exposed, {name: value.name for name, value in shown.items()})
 
     def _over_body(self, node: Node) -> tuple[Node, Mapping[str, Value]]:
         """The node with further outputs: all steps of what is wanted in its body, by the names there."""
@@ -78,7 +78,7 @@ class _Exposing:
         outputs = (*body.outputs, *shown.values())
         return replace(inner.graph, outputs=outputs), shown
 
-    def _copied(self, value: Value, node: Node, nodes: list[Node]) -> Value:
+    def _copy(self, value: Value, node: Node, nodes: list[Node]) -> Value:
         """A copy of a state: the outputs that are states stand last."""
         copy = replace(value, name=self.names.free(f"{value.name}:copy"), is_surgical=True)
         name = self.names.free(f"__{copy.name}")

@@ -254,8 +254,8 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     if products and precision_of(graph) != options.precision:
         warning = f"{model.file}: {options.precision} has no effect: the net has no product {products}"
         graph = replace(graph, warnings=(*graph.warnings, warning))
-    graph = _with_warning_of_mixed_steps(graph, model.file)
-    graph = laid_out(graph, options.layout, model.file, sound)
+    graph = _warn_of_mixed_steps(graph, model.file)
+    graph = lay_out(graph, options.layout, model.file, sound)
     if options.sequence != "auto":
         refuse_impossible_form(graph, options.sequence, options.force)
     is_for_operators = options.for_operators and options.sequence != "unroll"
@@ -264,7 +264,7 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     return graph
 
 
-def _with_warning_of_mixed_steps(graph: Graph, file: str) -> Graph:
+def _warn_of_mixed_steps(graph: Graph, file: str) -> Graph:
     """The graph; with a warning if it continues sequences over calls, but layers mix steps without a state."""
     layers = layers_that_mix_steps(graph) if graph.recurrences else []
     if not layers:
@@ -281,7 +281,7 @@ def _with_warning_of_mixed_steps(graph: Graph, file: str) -> Graph:
     return replace(graph, warnings=(*graph.warnings, warning))
 
 
-def laid_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] | None = None) -> Graph:
+def lay_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] | None = None) -> Graph:
     """A graph of Caffe's layout, with inputs, outputs and states in this layout. It knows which axes are N and T."""
     original = replace(graph, layout=Layout(layout, caffe_layout(graph)))
     moved = run(original, [LAYOUTS[layout]], sound)

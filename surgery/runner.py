@@ -40,7 +40,7 @@ _observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=(
 
 
 @contextmanager
-def observing_passes(observer: Observer) -> Iterator[None]:
+def observe_passes(observer: Observer) -> Iterator[None]:
     """Call ``observer`` after each pass that runs inside the block."""
     token = _observers.set((*_observers.get(), observer))
     try:

@@ -31,13 +31,13 @@ class Settings:
         try:
             return float(setting)
         except (TypeError, ValueError) as error:
-            raise _unsuited(name, setting, "a number") from error
+            raise _value_error(name, setting, "a number") from error
 
     def whole(self, name: str, default: int | None = None) -> int:
         """A whole number. Without a default it must be stated."""
         number = self.number(name, default)
         if number != int(number):
-            raise _unsuited(name, self.values.get(name), "a whole number")
+            raise _value_error(name, self.values.get(name), "a whole number")
         return int(number)
 
     def numbers(self, name: str) -> list[float]:
@@ -47,7 +47,7 @@ class Settings:
         try:
             return [float(part) for part in parts]
         except (TypeError, ValueError) as error:
-            raise _unsuited(name, numbers, "numbers") from error
+            raise _value_error(name, numbers, "numbers") from error
 
 
 def _read(file: str) -> Mapping[str, Any]:
@@ -61,7 +61,7 @@ def _read(file: str) -> Mapping[str, Any]:
     return settings
 
 
-def _unsuited(name: str, value: object, expected: str) -> NetError:
+def _value_error(name: str, value: object, expected: str) -> NetError:
     return NetError(
         f"the setting {name} is {value!r}, expected {expected}",
         fix=f"state {expected} in the file of settings",

@@ -33,7 +33,7 @@ from prototrt.converter.options import (
     TritonOptions,
     VerifyOptions,
 )
-from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.surgery.ir import Op, walk
 from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.converter.test_families import PRIMITIVES
@@ -57,7 +57,7 @@ MADE_BY_EVERY_NET = {"Input"}
 def test_every_rule_has_numbers_to_be_held_against(framework: str) -> None:
     computed = types_in_goldens(framework) | texts_in_tests(framework)
     assert [
-        kind for kind in framework_named(framework).rules.rules if kind not in computed | MADE_BY_EVERY_NET
+        kind for kind in framework_by_name(framework).rules.rules if kind not in computed | MADE_BY_EVERY_NET
     ] == []
 
 
@@ -170,7 +170,7 @@ def calls_in_tests() -> set[str]:
 def fields_of_rules() -> set[str]:
     """The fields of the parameters of each type that has a rule; fillers are for training."""
     layer = message_class("LayerParameter").DESCRIPTOR
-    types = framework_named("caffe").rules.rules
+    types = framework_by_name("caffe").rules.rules
     messages = {layer.fields_by_name[name].message_type for kind in types for name in parameter_fields(kind)}
     return {field.name for message in messages for field in message.fields if not _is_filler(field)}
 

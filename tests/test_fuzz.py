@@ -18,7 +18,7 @@ import prototrt
 from prototrt import Form
 from prototrt.caffe_proto.schema import Message, is_repeated, message_class, parameter_field
 from prototrt.surgery.expansion.expand import expand
-from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.tests.memory import little_memory, only_conversion_errors
 
 GOLDENS = Path(__file__).parent / "goldens" / "caffe"
@@ -47,7 +47,7 @@ INTEGERS = [0, 1, 1, 2, 2, 3, 4, 7]
 NEGATIVE = [-1, -2, -9]
 HUGE = [1 << 16, (1 << 31) - 1]
 FLOATS = [0.0, 1.0, -1.0, 0.5, 2.0, 3e38, float("inf"), float("nan")]
-KINDS = sorted(framework_named("caffe").rules.rules)
+KINDS = sorted(framework_by_name("caffe").rules.rules)
 WORDS = ["constant", "bilinear", "xavier", "ReLU", "", "x"]
 BLOBS = ["a", "b", "c"]
 SIZES = st.one_of(st.lists(st.sampled_from(INTEGERS[1:]), max_size=5), st.just([2, 3, 6, 5]))

@@ -13,7 +13,7 @@ WIDEST = 1024
 """The largest bilinear filler: a net of a few lines must not take gigabytes."""
 
 
-def filled(filler: Any, sizes: tuple[int, ...]) -> Array | None:
+def filler_numbers(filler: Any, sizes: tuple[int, ...]) -> Array | None:
     """The numbers of the filler; None if there is no filler, or if it draws random numbers.
 
     Source: caffe ``include/caffe/filler.hpp``.
@@ -38,7 +38,7 @@ def filled(filler: Any, sizes: tuple[int, ...]) -> Array | None:
     return np.broadcast_to(np.outer(tent, tent).astype(np.float32), sizes)
 
 
-def described(filler: Any) -> str:
+def filler_text(filler: Any) -> str:
     """A filler in words, as in ``the filler value 0.5``."""
     return f"the filler value {filler.value:g}" if filler.type == "constant" else f"what is {filler.type}"
 

@@ -35,7 +35,7 @@ from prototrt.surgery.ir import (
     walk,
 )
 from prototrt.surgery.ir.lengths import SEGMENTS, Segments
-from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT, is_repeated, stacked
+from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT, concatenate, is_broadcast
 from prototrt.surgery.ops import (
     ADD,
     MULTIPLY,
@@ -132,8 +132,8 @@ class Builder:
     def stacked(self, arrays: Sequence[Array], hint: str) -> Expression:
         """Rows of several arrays: a constant, or a Concat where they are many and repeat a few numbers."""
         rows = sum(map(len, arrays))
-        if rows <= MOST_WRITTEN_OUT or not all(map(is_repeated, arrays)):
-            return self.constant(stacked(arrays), hint)
+        if rows <= MOST_WRITTEN_OUT or not all(map(is_broadcast, arrays)):
+            return self.constant(concatenate(arrays), hint)
         return self.add(Concat(0), *(self.constant(array, hint) for array in arrays), hint=hint)
 
     def counted_numbers(
@@ -212,7 +212,7 @@ class Builder:
         """``x`` in another shape, or ``x`` itself. A size that varies is copied from ``x`` if ``x`` has it."""
         if x.shape == shape:
             return x
-        target = tuple(dim if isinstance(dim, int) else _copied(x, dim) for dim in shape)
+        target = tuple(dim if isinstance(dim, int) else _copy_size(x, dim) for dim in shape)
         if x.data is None:
             return self.add(Reshape(target), x, hint=hint)
         (sizes,) = Reshape(target).shape(x.shape)
@@ -329,7 +329,7 @@ class Builder:
             value = self.add(Identity(), value)
         self._substitute(value, target, layer)
 
-    def overwritten(self, old: Value, new: Value) -> Value:
+    def overwrite(self, old: Value, new: Value) -> Value:
         """A copy of ``new`` that replaces ``old``: it takes the name, and the state if ``old`` is one.
 
         Nodes that already read ``old`` still read it.
@@ -362,11 +362,11 @@ class Builder:
         if readers := self._readers.pop(old, None):
             self._readers[new] = readers
             for reader in readers:
-                self.nodes[reader] = self.nodes[reader].reading({old: new})
+                self.nodes[reader] = self.nodes[reader].with_replacements({old: new})
         if old in self._listed:
             self._listed.add(new)
-            self.recurrences = [pair.standing({old: new}) for pair in self.recurrences]
-            self.exposed = [pair.standing({old: new}) for pair in self.exposed]
+            self.recurrences = [pair.with_replacements({old: new}) for pair in self.recurrences]
+            self.exposed = [pair.with_replacements({old: new}) for pair in self.exposed]
             self.counts = {name: new if value is old else value for name, value in self.counts.items()}
 
     def graph(self, name: str, outputs: Sequence[Value]) -> Graph:
@@ -396,7 +396,7 @@ class Builder:
         return self._names.free(name, self._layers)
 
 
-def _copied(x: Value, dim: OpenSize | DataSize) -> OpenSize | Axis:
+def _copy_size(x: Value, dim: OpenSize | DataSize) -> OpenSize | Axis:
     if dim in x.shape:
         return Axis(x.shape.index(dim))
     assert isinstance(dim, OpenSize), "what depends on the data is copied"

@@ -76,28 +76,28 @@ class Expression(ir.Value):
 
     def apply(self, op: Op, *others: ir.Value) -> Expression:
         """A primitive of this value and others. ``Identity`` adds no node."""
-        return self._step(self) if isinstance(op, Identity) else _added(op, self, *others)
+        return self._step(self) if isinstance(op, Identity) else _add(op, self, *others)
 
     def __add__(self, other: Operand) -> Expression:
         return self.apply(ADD, self._like(other))
 
     def __radd__(self, other: Operand) -> Expression:
-        return _added(ADD, self._like(other), self)
+        return _add(ADD, self._like(other), self)
 
     def __sub__(self, other: Operand) -> Expression:
         return self.apply(SUBTRACT, self._like(other))
 
     def __rsub__(self, other: Operand) -> Expression:
-        return _added(SUBTRACT, self._like(other), self)
+        return _add(SUBTRACT, self._like(other), self)
 
     def __mul__(self, other: Operand) -> Expression:
         return self.apply(MULTIPLY, self._like(other))
 
     def __rmul__(self, other: Operand) -> Expression:
-        return _added(MULTIPLY, self._like(other), self)
+        return _add(MULTIPLY, self._like(other), self)
 
     def __rtruediv__(self, other: Operand) -> Expression:
-        return _added(DIVIDE, self._like(other), self)
+        return _add(DIVIDE, self._like(other), self)
 
     def __truediv__(self, other: Operand) -> Expression:
         return self.apply(DIVIDE, self._like(other))
@@ -115,7 +115,7 @@ class Expression(ir.Value):
         return self.apply(GREATER, self._like(other))
 
     def __lt__(self, other: Operand) -> Expression:
-        return _added(GREATER, self._like(other), self)
+        return _add(GREATER, self._like(other), self)
 
     def __ge__(self, other: Operand) -> Expression:
         return ~(self < other)
@@ -238,7 +238,7 @@ Value = Expression
 """What rules take and return."""
 
 
-def _added(op: Op, *operands: ir.Value) -> Expression:
+def _add(op: Op, *operands: ir.Value) -> Expression:
     """A node in the innermost body that has one of the operands; weights of a finished graph belong to none."""
     makers = [each.builder() for each in operands if isinstance(each, Expression)]
     builders = [build for build in makers if build is not None]
@@ -251,14 +251,14 @@ def as_number(build: Builder, size: Size, rank: int) -> Expression | int:
     return size if isinstance(size, int) else build.scalar(size, rank)
 
 
-def concatenated(parts: Sequence[Expression], axis: int) -> Expression:
+def concatenate(parts: Sequence[Expression], axis: int) -> Expression:
     """Expressions concatenated along an axis."""
     if len(parts) == 1:
         return parts[0]
     return parts[0].apply(Concat(axis), *parts[1:])
 
 
-def centred(x: Expression, axes: tuple[int, ...]) -> tuple[Expression, Expression, Expression]:
+def centre(x: Expression, axes: tuple[int, ...]) -> tuple[Expression, Expression, Expression]:
     """``x`` without its mean over these axes, its variance over them, and the mean."""
     mean = x.mean(*axes).named("mean")
     difference = (x - mean).named("centred")

@@ -53,7 +53,7 @@ def _refuse_two_ranges(options: RewriteOptions, formulas: Mapping[str, Shape]) -
             )
 
 
-def refuse_untold_sizes(graph: Graph) -> None:
+def refuse_unknown_sizes(graph: Graph) -> None:
     """Raise ``ShapeError`` for a size that no input of the graph tells."""
     sources = symbol_sources(graph.inputs)
     for value in graph.inputs:

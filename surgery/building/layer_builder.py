@@ -14,7 +14,7 @@ from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredB
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.building.blob_numbers import count_not_finite, described, filled
+from prototrt.surgery.building.blob_numbers import count_not_finite, filler_numbers, filler_text
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.input_sizes import InputSizes
@@ -143,17 +143,17 @@ class LayerBuilder(Builder):
         refuse_too_many(element_count(shape, f"a size of the {what}"), shape, f"blob {index} ({what})")
         sizes = [dim for dim in shape if isinstance(dim, int)]
         if isinstance(self.weights, RandomWeights):
-            return self._drawn(layer, index, tuple(sizes), kind)
+            return self._draw(layer, index, tuple(sizes), kind)
         if layer.blobs is not None:
-            array = _stored(layer, index, tuple(sizes), what)
+            array = _stored_blob(layer, index, tuple(sizes), what)
             self._check_numbers(layer, index, array, what)
             return array
         if isinstance(self.weights, NoWeights):
             self.without_weights[layer.name] = None
             return _zeros(*sizes)
-        kept = filled(filler, tuple(sizes))
+        kept = filler_numbers(filler, tuple(sizes))
         if kept is not None:
-            self.warn(f"the weights file has no such layer: its {what} keep {described(filler)}")
+            self.warn(f"the weights file has no such layer: its {what} keep {filler_text(filler)}")
             return kept
         raise WeightsError(
             f"the weights file has no such layer, expected {what} of shape {shape}",
@@ -161,7 +161,7 @@ class LayerBuilder(Builder):
             fix="use the prototxt that these weights were trained with: layers are matched by name",
         )
 
-    def _drawn(self, layer: Layer, index: int, shape: tuple[int, ...], kind: Purpose) -> Array:
+    def _draw(self, layer: Layer, index: int, shape: tuple[int, ...], kind: Purpose) -> Array:
         """Random numbers, the same for all layers that share the blob."""
         assert isinstance(self.weights, RandomWeights)
         owner = _owner(layer, index) or (layer.name, index)
@@ -224,7 +224,7 @@ def _is_permissive(layer: Layer, index: int) -> bool:
     return bool(spec.share_mode == type(spec).PERMISSIVE)
 
 
-def _stored(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:
+def _stored_blob(layer: Layer, index: int, shape: tuple[int, ...], what: str) -> Array:
     assert layer.blobs is not None
     if index >= len(layer.blobs):
         raise WeightsError(

@@ -151,11 +151,11 @@ def rules_of(file: str) -> UserRules:
     path = Path(file).resolve()
     with _lock:
         if (path, content) not in _cache:
-            _cache[path, content] = _registered(file, content)
+            _cache[path, content] = _load_rules(file, content)
         return _cache[path, content]
 
 
-def _registered(file: str, content: bytes) -> UserRules:
+def _load_rules(file: str, content: bytes) -> UserRules:
     """The rules that the file adds. The registries are restored afterwards."""
     names: dict[str, Any] = {"__name__": f"rules of {file}"}
     try:
@@ -166,8 +166,8 @@ def _registered(file: str, content: bytes) -> UserRules:
             "is not a file of rules", where=file, because=f"{type(error).__name__}: {error}", fix=_WRITE_THEM
         ) from error
     return UserRules(
-        {name: _watched(rule, file) for name, rule in layers.items()},
-        {name: _watched(rule, file) for name, rule in python.items()},
+        {name: _watch(rule, file) for name, rule in layers.items()},
+        {name: _watch(rule, file) for name, rule in python.items()},
         {name: function for name, function in names.items() if callable(function)},
     )
 
@@ -177,7 +177,7 @@ def replacement(layer: str, place: str) -> LayerRule:
     file, colon, name = place.rpartition(":")
     functions = rules_of(file).functions if colon else {}
     if name in functions:
-        return _watched(functions[name], file)
+        return _watch(functions[name], file)
     own = [
         each
         for each, function in functions.items()
@@ -194,7 +194,7 @@ def replacement(layer: str, place: str) -> LayerRule:
     raise UnreadableFileError(problem, where=file or place, fix=fix)
 
 
-def _watched(rule: LayerRule, file: str) -> LayerRule:
+def _watch(rule: LayerRule, file: str) -> LayerRule:
     """A user's rule: its mistakes are errors of the file, and one value stands for a list of one."""
     if isinstance(rule, PluginRule):
         return rule

@@ -23,7 +23,7 @@ _COPIES = 3
 """Measured: a plan of a constant of 2.0 GB takes 6.5 GB to build."""
 
 
-def refuse_oversized(layer: Layer, index: int, value: Value, symbols: Mapping[str, Range]) -> None:
+def refuse_size(layer: Layer, index: int, value: Value, symbols: Mapping[str, Range]) -> None:
     """Raise ``ShapeError`` for a top that Caffe could not hold.
 
     Source: caffe ``src/caffe/blob.cpp``, ``Blob::Reshape``.

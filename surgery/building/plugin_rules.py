@@ -32,7 +32,7 @@ _ASKING = "prototrt.converter.backends.tensorrt.plugin"
 """Where TensorRT asks a plugin. Imported by this name when it is needed: other imports only go down."""
 
 
-class UnaskedPluginError(BuildError):
+class PluginQueryError(BuildError):
     """A plugin cannot be asked for its shapes on this machine."""
 
 
@@ -94,7 +94,7 @@ class PluginRule:
         assert isinstance(op.meaning, UserMeaning)
         try:
             op.meaning.keep(op, inputs, _shapes_from_plugin(op, inputs))
-        except UnaskedPluginError as error:
+        except PluginQueryError as error:
             build.warn(
                 Worded(
                     "each top is taken to have the shape of the first bottom, as the plugin cannot be asked for its"
@@ -194,9 +194,9 @@ class UserMeaning:
 
 
 def _shapes_from_plugin(op: Plugin, inputs: Sequence[Shape]) -> list[Shape]:
-    """What the plugin says. Raises ``UnaskedPluginError`` if it cannot be asked."""
+    """What the plugin says. Raises ``PluginQueryError`` if it cannot be asked."""
     if any(not isinstance(dim, int) for shape in inputs for dim in shape):
-        raise UnaskedPluginError("the shapes of its bottoms vary")
+        raise PluginQueryError("the shapes of its bottoms vary")
     shapes: list[Shape] = import_module(_ASKING).shapes_from_plugin(op, inputs)
     return shapes
 

@@ -10,7 +10,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, OpenSize, Shape, Value, computable, measure, range_of
 
 
-def resizing(build: LayerBuilder, value: Value, shape: Shape) -> str | None:
+def resize_advice(build: LayerBuilder, value: Value, shape: Shape) -> str | None:
     """Advice for an input, for what a Reshape makes of one, and for a ContinuationIndicator; None for other values.
 
     Sizes that vary must have names of the user's.

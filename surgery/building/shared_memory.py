@@ -98,7 +98,7 @@ class SharedMemory:
             place = self._place_of.pop(bottom, None)
             if place is None:
                 continue
-            if not _is_copied(build, values[bottom], values[top]):
+            if not _is_copy(build, values[bottom], values[top]):
                 if place.warning:
                     build.warn(f"works in place on {place.warning}")
                 _overwrite(build, place, {bottom, top}, values[top], values)
@@ -109,8 +109,8 @@ class SharedMemory:
             self._place_of[top] = place
 
 
-def _is_copied(build: Builder, old: Value, new: Value) -> bool:
-    """A layer that does nothing at inference leaves the memory as it was."""
+def _is_copy(build: Builder, old: Value, new: Value) -> bool:
+    """Whether a value is a copy of another one: such a layer leaves the memory as it was."""
     node = build.writer(new)
     return node is not None and isinstance(node.op, Identity) and node.inputs == (old,)
 
@@ -119,10 +119,10 @@ def _overwrite(
     build: Builder, place: SharedPlace, done: set[str], new: Value, values: dict[str, Value]
 ) -> None:
     for name in sorted(place.tops - done):
-        values[name] = build.overwritten(values[name], build.reshape(new, values[name].shape))
+        values[name] = build.overwrite(values[name], build.reshape(new, values[name].shape))
     for number in sorted(place.states):
         state = build.recurrences[number].output
-        build.overwritten(state, build.reshape(new, state.shape))
+        build.overwrite(state, build.reshape(new, state.shape))
 
 
 def _overwrite_where_one(build: Builder, link: Sometimes, new: Value, values: dict[str, Value]) -> None:
@@ -132,16 +132,16 @@ def _overwrite_where_one(build: Builder, link: Sometimes, new: Value, values: di
     sizes = (build.scalar(2, rank, DType.INT32), build.scalar(link.size, rank, DType.INT32))
     is_one = build.add(GREATER, *sizes, hint="is_one_step")
 
-    def chosen(old: Value) -> Value:
+    def select(old: Value) -> Value:
         kept = build.reshape(old, link.others)
         return build.reshape(build.add(Select(), is_one, first, kept, hint="carried"), old.shape)
 
     place = link.place.whole
     for name in sorted(place.tops):
-        values[name] = build.overwritten(values[name], chosen(values[name]))
+        values[name] = build.overwrite(values[name], select(values[name]))
     for number in sorted(place.states):
         state = build.recurrences[number].output
-        build.overwritten(state, chosen(state))
+        build.overwrite(state, select(state))
 
 
 def warn_of_overwriting(

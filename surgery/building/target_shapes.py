@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.ir import AtMost, DataSize, Dim, Shape, divided, measure, open_count
+from prototrt.surgery.ir import AtMost, DataSize, Dim, Shape, divide, measure, open_count
 
 
 def reshaped(shape: Shape, first: int, last: int, dims: Sequence[Dim]) -> Shape:
@@ -40,7 +40,7 @@ def _rest(shape: Shape, target: Shape) -> Dim:
     if len(counted) == 1 and measure(tuple(there))[0] == explicit:
         return counted[0]
     have = open_count(tuple(there), "an axis")
-    rest = divided(have, explicit) if explicit else None
+    rest = divide(have, explicit) if explicit else None
     if rest is None:
         raise ShapeError(
             f"shape is {shape}: its {have} elements cannot be cut into parts of {explicit}",

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import axis_of, channel_axis, flattened, misfit, operator_rule
+from prototrt.surgery.caffe2.operator_rule import axis_of, channel_axis, merge_sizes, misfit, operator_rule
 from prototrt.surgery.ir import Op, fixed
 from prototrt.surgery.ops import (
     ABS,
@@ -65,7 +65,7 @@ def plain(build: Builder, operator: Operator, x: Value) -> list[Value]:
     return [build.add(_PLAIN[operator.type], x)]
 
 
-def _clipped(x: Value, arguments: Arguments) -> Value:
+def _clip(x: Value, arguments: Arguments) -> Value:
     """``min(max(x, min), max)``; either end may be missing."""
     low, high = (arguments.number(name, end) for name, end in (("min", -_LARGEST), ("max", _LARGEST)))
     return x.apply(Clip(min(low, high), high))
@@ -99,7 +99,7 @@ def _selu(x: Value, arguments: Arguments) -> Value:
 
 
 _FORMULAS: dict[str, Callable[[Value, Arguments], Value]] = {
-    "Clip": _clipped,
+    "Clip": _clip,
     "Cube": lambda x, _: x * x * x,
     "Elu": lambda x, arguments: x.apply(ELU(arguments.number("alpha", 1.0))),
     "Gelu": _gelu,
@@ -141,7 +141,7 @@ def prelu(build: Builder, operator: Operator, x: Value, slope: Value) -> list[Va
     """
     rank = len(x.shape)
     axis = channel_axis(operator, x)
-    count = flattened(slope.shape)
+    count = merge_sizes(slope.shape)
     if count == 1:
         return [build.add(PReLU(), x, build.reshape(slope, (1,) * rank))]
     if count != x.shape[axis]:

@@ -36,7 +36,7 @@ def refuse_other_boxes(operator: Operator, *, are_rotated: bool = False) -> None
         )
 
 
-def moved(boxes: Boxes, moves: Sequence[Value], pixel: int) -> Boxes:
+def apply_deltas(boxes: Boxes, moves: Sequence[Value], pixel: int) -> Boxes:
     """Boxes with their middles moved by dx and dy, in sides, and their sides stretched by exp(dw) and exp(dh).
 
     Source: caffe2 ``operators/generate_proposals_op_util_boxes.h``, ``bbox_transform_upright``.

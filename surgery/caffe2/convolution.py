@@ -16,7 +16,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
     refuse_order,
 )
-from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of, transposed_geometry_of
+from prototrt.surgery.caffe2.windows import OperatorGeometry, crop, geometry_of, transposed_geometry_of
 from prototrt.surgery.ir import computable, fixed
 from prototrt.surgery.ops import Convolution, Deconvolution, LeakyReLU, Pad, Slice
 
@@ -32,7 +32,7 @@ def convolution(
     """
     refuse_order(operator)
     kernel = constant_array(build, operator, 1, weights)
-    geometry, x = cropped(build, geometry_of(build, operator, x.shape), x)
+    geometry, x = crop(build, geometry_of(build, operator, x.shape), x)
     group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
     if kernel.shape[1] * group != channels or kernel.shape[0] % group:
         raise _unfit(operator, kernel.shape, channels, group)
@@ -46,7 +46,7 @@ def convolution(
 
 
 @operator_rule("ConvTranspose")
-def transposed(
+def conv_transpose(
     build: Builder, operator: Operator, x: Value, weights: Value, bias: Value | None = None
 ) -> list[Value]:
     """The transpose of Conv: every element adds a scaled kernel to the result.

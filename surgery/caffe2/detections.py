@@ -12,8 +12,14 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
-from prototrt.surgery.caffe2.boxes import cut_to_image, last_pixel, moved, overlap_of, refuse_other_boxes
+from prototrt.surgery.building.expression import Value, concatenate
+from prototrt.surgery.caffe2.boxes import (
+    apply_deltas,
+    cut_to_image,
+    last_pixel,
+    overlap_of,
+    refuse_other_boxes,
+)
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
 from prototrt.surgery.detection.lists import KeptBoxes, picked
 from prototrt.surgery.detection.overlaps import Boxes, Decay, Suppression, overlap_threshold
@@ -50,12 +56,12 @@ def bbox_transform(build: Builder, operator: Operator, rois: Value, moves: Value
     codes = exact(moves).reshape(count, classes, 4).split(2)
     steps = [code.reshape(count, classes) / weight for code, weight in zip(codes, weights, strict=True)]
     pixel = last_pixel(operator)
-    boxes = moved(Boxes(*(part / scale for part in (left, top, right, bottom))), steps, pixel)
+    boxes = apply_deltas(Boxes(*(part / scale for part in (left, top, right, bottom))), steps, pixel)
     rows, columns = ((size / scale + 0.5).floor() for size in (height, width))
     boxes = cut_to_image(boxes, rows, columns, pixel)
     if operator.arguments.flag("apply_scale", True):
         boxes = boxes.map(lambda part: part * scale)
-    corners = concatenated([part.reshape(count, classes, 1) for part in boxes.parts], 2)
+    corners = concatenate([part.reshape(count, classes, 1) for part in boxes.parts], 2)
     result = counted_rows(build, corners.reshape(count, classes * 4), rois)
     return [result, _rows_of_images(build, rois, image, info)][: len(operator.tops)]
 
@@ -182,15 +188,17 @@ def _lists(
     is_row, first_row = _rows_of_each_image(build, operator, scores, boxes, splits)
     images = fixed(is_row.shape[0], "the number of images")
 
-    def listed(x: Value) -> Value:
+    def as_lists(x: Value) -> Value:
         """(L, R) or (1, R) as the lists of all images."""
         whole = build.broadcast(build.reshape(x, (1, *x.shape)), (images, labels, rows), "lists")
         return whole.reshape(images * labels, rows)
 
     mask = build.broadcast(is_row.reshape(images, 1, rows), (images, labels, rows))
-    enough = listed(table) > arguments.number("score_thresh", 0.05)
+    enough = as_lists(table) > arguments.number("score_thresh", 0.05)
     is_candidate = enough & mask.reshape(images * labels, rows)
-    return _ListsOfClasses(images, labels, listed(table), Boxes(*map(listed, parts)), is_candidate, first_row)
+    return _ListsOfClasses(
+        images, labels, as_lists(table), Boxes(*map(as_lists, parts)), is_candidate, first_row
+    )
 
 
 def _sizes(operator: Operator, scores: Value, boxes: Value) -> tuple[int, int, int]:
@@ -268,5 +276,5 @@ def _outputs(
     if len(operator.tops) > 5:
         none = build.constant(np.zeros((images, 1), np.int32), "background")
         of_labels = numbers.reshape(images, labels).cast(DType.INT32)
-        tops.append(concatenated([none, of_labels], 1))
+        tops.append(concatenate([none, of_labels], 1))
     return tops

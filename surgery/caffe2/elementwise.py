@@ -10,7 +10,7 @@ from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import axis_of, flattened, misfit, operator_rule
+from prototrt.surgery.caffe2.operator_rule import axis_of, merge_sizes, misfit, operator_rule
 from prototrt.surgery.ir import DType, Shape
 from prototrt.surgery.ops import (
     ADD,
@@ -155,7 +155,7 @@ def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *o
     parts = []
     for index in range(0, len(pairs), 2):
         blob, factor = pairs[index : index + 2]
-        if blob.shape != x.shape or flattened(factor.shape) != 1:
+        if blob.shape != x.shape or merge_sizes(factor.shape) != 1:
             raise ShapeError(
                 f"shapes are {blob.shape} and {factor.shape}, expected {x.shape} and (1,)",
                 blob=f'inputs "{operator.bottom_blob(index)}" and "{operator.bottom_blob(index + 1)}"',
@@ -182,7 +182,7 @@ def where(build: Builder, operator: Operator, condition: Value, a: Value, b: Val
 
     Becomes: Select.
     """
-    return [_selected(build, operator, condition, a, b, by_rows=operator.arguments.flag("broadcast_on_rows"))]
+    return [_select(build, operator, condition, a, b, by_rows=operator.arguments.flag("broadcast_on_rows"))]
 
 
 @operator_rule("Conditional")
@@ -191,10 +191,10 @@ def conditional(build: Builder, operator: Operator, condition: Value, a: Value, 
 
     Becomes: Select.
     """
-    return [_selected(build, operator, condition, a, b, by_rows=True)]
+    return [_select(build, operator, condition, a, b, by_rows=True)]
 
 
-def _selected(
+def _select(
     build: Builder, operator: Operator, condition: Value, a: Value, b: Value, *, by_rows: bool
 ) -> Value:
     if condition.dtype is not DType.BOOL:
@@ -236,7 +236,7 @@ def elementwise_linear(
     Inputs: x (N..., D...), scale and shift (D,).
     """
     axis = axis_of(operator, x.shape, 1)
-    expected = (flattened(x.shape[axis:]),)
+    expected = (merge_sizes(x.shape[axis:]),)
     for index, factor in enumerate((scale, shift), 1):
         if factor.shape != expected:
             because = f'"{operator.bottom_blob(0)}" has the shape {x.shape}, flattened from axis {axis} on'

@@ -6,11 +6,11 @@ from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, centred
+from prototrt.surgery.building.expression import Value, centre
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     channel_axis,
-    flattened,
+    merge_sizes,
     misfit,
     operator_rule,
     refuse_order,
@@ -37,8 +37,8 @@ def group_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift
             f"{channels} channels cannot be cut into {groups} groups",
             fix="state parts that fit, or feed another size",
         )
-    cut: Shape = (x.shape[0], groups, flattened((channels // groups, *x.shape[2:])))
-    difference, variance, mean = centred(build.reshape(x, cut), (2,))
+    cut: Shape = (x.shape[0], groups, merge_sizes((channels // groups, *x.shape[2:])))
+    difference, variance, mean = centre(build.reshape(x, cut), (2,))
     deviation = variance.shifted(operator.arguments.number("epsilon", 1e-5)).sqrt().named("deviation")
     y = (difference / deviation).named("normalized").reshape(*x.shape)
     y = scaled_channels(build, operator, y, scale, shift, 1)
@@ -75,9 +75,9 @@ def rms_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift: 
     Inputs: x, scale and shift with the sizes of those axes. Outputs: the result, and the reciprocal roots.
     """
     axis = axis_of(operator, x.shape, 1)
-    rows: Shape = (flattened(x.shape[:axis]), flattened(x.shape[axis:]))
+    rows: Shape = (merge_sizes(x.shape[:axis]), merge_sizes(x.shape[axis:]))
     for index, factor in enumerate((scale, shift), 1):
-        if flattened(factor.shape) != rows[1]:
+        if merge_sizes(factor.shape) != rows[1]:
             blob = f'input "{operator.bottom_blob(index)}"'
             raise ShapeError(
                 f"shape is {factor.shape}, expected {x.shape[axis:]}",
@@ -114,7 +114,7 @@ def compare(build: Builder, operator: Operator, a: Value, b: Value) -> list[Valu
     """
     if a.shape != b.shape or not a.shape:
         raise misfit(operator, 1, b, a.shape)
-    x, y = (each.reshape(each.shape[0], flattened(each.shape[1:])) for each in (a, b))
+    x, y = (each.reshape(each.shape[0], merge_sizes(each.shape[1:])) for each in (a, b))
     if operator.type == "DotProduct":
         return [_dot(x, y)]
     if operator.type == "CosineSimilarity":

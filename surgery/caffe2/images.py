@@ -39,11 +39,11 @@ def resize_nearest(build: Builder, operator: Operator, x: Value, scales: Value |
     is_open = any(isinstance(size, OpenSize) for size in x.shape[2:])
     if is_open and all(scale.is_integer() for scale in factors):
         for size, scale in zip(x.shape[2:], factors, strict=True):
-            _grown(computable(size, "a size of the image"), scale)
+            _scale_size(computable(size, "a size of the image"), scale)
         return [repeated(build, x, (int(factors[0]), int(factors[1])))]
     for axis, scale in enumerate(factors, 2):
         size = computable(x.shape[axis], f"axis {axis}")
-        out = _grown(size, scale)
+        out = _scale_size(size, scale)
         if isinstance(size, int) and isinstance(out, int):
             # Caffe2 also divides in 32 bits.
             index = (np.arange(out, dtype=np.float32) / scale).astype(np.int32)
@@ -67,7 +67,7 @@ def upsample_bilinear(
     """
     of_rows, of_columns = _scales(build, operator, x, scales)
     height, width = computable(x.shape[2], "axis 2"), computable(x.shape[3], "axis 3")
-    return [with_aligned_corners(build, x, (_grown(height, of_rows), _grown(width, of_columns)))]
+    return [with_aligned_corners(build, x, (_scale_size(height, of_rows), _scale_size(width, of_columns)))]
 
 
 @operator_rule("UpsampleNearest")
@@ -82,13 +82,13 @@ def upsample_nearest(build: Builder, operator: Operator, x: Value) -> list[Value
     if scale < 1:
         raise NetError(f"scale is {scale}, expected at least 1", fix=MEND_ARGUMENTS)
     if len(x.shape) == 3:
-        whole = upsampled(build, build.reshape(x, (1, *x.shape)), scale)
+        whole = upsample(build, build.reshape(x, (1, *x.shape)), scale)
         return [build.reshape(whole, whole.shape[1:])]
     expect_axes(operator, x, 4, "(N, C, H, W)")
-    return [upsampled(build, x, scale)]
+    return [upsample(build, x, scale)]
 
 
-def upsampled(build: Builder, x: Value, scale: int) -> Value:
+def upsample(build: Builder, x: Value, scale: int) -> Value:
     """Every element of x (N, C, H, W) as often as the scale says."""
     for size in x.shape[2:]:
         refuse_length(range_of(computable(size, "a size of the image") * scale).max)
@@ -119,14 +119,14 @@ EXACT_IN_FLOAT32 = 1 << 24
 """Whole numbers up to this one are exact in 32 bits, and so are sums and quotients by powers of two."""
 
 
-def _grown(size: Size, scale: np.float32) -> Size:
+def _scale_size(size: Size, scale: np.float32) -> Size:
     """The size times the scale, rounded down."""
     grown: Size
     if isinstance(size, int):
         refuse_length(size * float(scale))
         grown = int(np.float32(size) * scale)
     else:
-        grown = _grown_in_calls(size, *scale.item().as_integer_ratio())
+        grown = _scale_open_size(size, *scale.item().as_integer_ratio())
     span = range_of(grown)
     if span.min < 1:
         raise ShapeError(
@@ -137,7 +137,7 @@ def _grown(size: Size, scale: np.float32) -> Size:
     return grown
 
 
-def _grown_in_calls(size: OpenSize, numerator: int, denominator: int) -> Size:
+def _scale_open_size(size: OpenSize, numerator: int, denominator: int) -> Size:
     """The size times a scale, which is this fraction in 32 bits."""
     if size.range.max * numerator > EXACT_IN_FLOAT32:
         raise ShapeError(

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
 from prototrt.surgery.detection.lists import picked, top
 from prototrt.surgery.detection.rows import counted_rows
@@ -49,7 +49,7 @@ def heatmap_max_keypoint(build: Builder, operator: Operator, maps: Value, boxes:
         )
     )
     parts = [xs, ys, height.reshape(rows, points), share.reshape(rows, points)]
-    result = concatenated([part.reshape(rows, 1, points) for part in parts], 1)
+    result = concatenate([part.reshape(rows, 1, points) for part in parts], 1)
     return [counted_rows(build, result, maps)]
 
 
@@ -59,13 +59,13 @@ def _neighbours(flat: Value, row: Value, column: Value, size: int) -> list[Value
     build = flat.build
     steps = np.arange(9, dtype=np.int32)[None]
     ys, xs = (
-        _mirrored(place, build.constant(step - 1, "steps"), size)
+        _mirror(place, build.constant(step - 1, "steps"), size)
         for place, step in ((row, steps // 3), (column, steps % 3))
     )
     return picked(flat, ys * size + xs).split(1)
 
 
-def _mirrored(place: Value, step: Value, size: int) -> Value:
+def _mirror(place: Value, step: Value, size: int) -> Value:
     """A place moved by a step, which is turned round where it leads out of the map."""
     moved = place + step
     is_outside = (moved < 0) | (moved >= size)

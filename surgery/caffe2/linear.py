@@ -11,7 +11,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     expect_whole_numbers,
-    flattened,
+    merge_sizes,
     misfit,
     operator_rule,
 )
@@ -27,8 +27,8 @@ def fully_connected(build: Builder, operator: Operator, x: Value, weights: Value
     Inputs: x (..., K...), weights (outputs, K) after flattening at ``axis_w``, bias (outputs,).
     """
     axis, axis_w = axis_of(operator, x.shape, 1), axis_of(operator, weights.shape, 1, "axis_w")
-    inputs = flattened(x.shape[axis:])
-    rows = build.reshape(weights, (flattened(weights.shape[:axis_w]), flattened(weights.shape[axis_w:])))
+    inputs = merge_sizes(x.shape[axis:])
+    rows = build.reshape(weights, (merge_sizes(weights.shape[:axis_w]), merge_sizes(weights.shape[axis_w:])))
     is_transposed = operator.type == "FCTransposed"
     outputs, columns = rows.shape[::-1] if is_transposed else rows.shape
     if columns != inputs:
@@ -50,7 +50,7 @@ def matmul(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value
     """
     axis_a, axis_b = axis_of(operator, a.shape, 1, "axis_a"), axis_of(operator, b.shape, 1, "axis_b")
     matrices = [
-        build.reshape(value, (flattened(value.shape[:axis]), flattened(value.shape[axis:])))
+        build.reshape(value, (merge_sizes(value.shape[:axis]), merge_sizes(value.shape[axis:])))
         for value, axis in ((a, axis_a), (b, axis_b))
     ]
     return [_product(build, operator, *matrices)]
@@ -98,11 +98,11 @@ def gather(build: Builder, operator: Operator, table: Value, index: Value) -> li
     expect_whole_numbers(operator, index, 1)
     axis = axis_of(operator, table.shape, 1 if operator.type == "BatchGather" else 0)
     if axis == 0:
-        return [build.add(Gather(), table, _wrapped(build, table, index))]
+        return [build.add(Gather(), table, _wrap(build, table, index))]
     return [build.gathered(table, index, axis)]
 
 
-def _wrapped(build: Builder, table: Value, index: Value) -> Value:
+def _wrap(build: Builder, table: Value, index: Value) -> Value:
     """Constant indices, with negative ones counted from the front."""
     if index.data is None or index.data.min(initial=0) >= 0:
         return index

@@ -13,7 +13,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     expect_axes,
     expect_whole_numbers,
-    flattened,
+    merge_sizes,
     misfit,
     operator_rule,
 )
@@ -42,15 +42,15 @@ def sequence_mask(build: Builder, operator: Operator, x: Value, rows_of: Value |
     if rows_of is not None:
         expect_whole_numbers(operator, rows_of, 1)
     axis = axis_of(operator, x.shape, 1)
-    shared, end = _shared(operator, x.shape, axis), _repeated(operator, x.shape, axis, mode)
+    shared, end = _batch_axes(operator, x.shape, axis), _repeat_axis(operator, x.shape, axis, mode)
     rows, places = (
-        flattened(x.shape[shared:axis]),
-        fixed(flattened(x.shape[axis:end]), "the number of places"),
+        merge_sizes(x.shape[shared:axis]),
+        fixed(merge_sizes(x.shape[axis:end]), "the number of places"),
     )
-    if rows_of is not None and flattened(rows_of.shape) != rows:
+    if rows_of is not None and merge_sizes(rows_of.shape) != rows:
         raise misfit(operator, 1, rows_of, f"({rows},)")
-    is_kept = _kept(build, operator, rows_of, rows, places)
-    cut = build.reshape(x, (flattened(x.shape[:shared]), rows, places, flattened(x.shape[end:])))
+    is_kept = _mask(build, operator, rows_of, rows, places)
+    cut = build.reshape(x, (merge_sizes(x.shape[:shared]), rows, places, merge_sizes(x.shape[end:])))
     fill = 0.0 if arguments.flag("grad") else arguments.number("fill_val", -np.inf)
     return [build.reshape(build.add(Select(), is_kept, cut, build.scalar(fill, 4)), x.shape)]
 
@@ -71,7 +71,7 @@ def _refuse_mode(operator: Operator, mode: str, *, has_two_inputs: bool) -> None
         )
 
 
-def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:
+def _mask(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, places: int) -> Value:
     """True where x is kept: (1, rows, places, 1)."""
     mode = operator.arguments.text("mode", "")
     place = numbers(build, places, "places").reshape(1, 1, places, 1)
@@ -85,7 +85,7 @@ def _kept(build: Builder, operator: Operator, rows_of: Value | None, rows: Dim, 
     return _near(operator, row, place)
 
 
-def _shared(operator: Operator, shape: Shape, axis: int) -> int:
+def _batch_axes(operator: Operator, shape: Shape, axis: int) -> int:
     """The number of leading axes that share the rows."""
     if not operator.arguments.has("batch"):
         return 0
@@ -98,7 +98,7 @@ def _shared(operator: Operator, shape: Shape, axis: int) -> int:
     return batch + 1
 
 
-def _repeated(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
+def _repeat_axis(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
     """The first axis that shares a place. Caffe2 reads it only for lengths, and then ignores ``batch``."""
     arguments = operator.arguments
     if not arguments.has("repeat_from_axis") or mode != "sequence":

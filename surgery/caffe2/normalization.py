@@ -8,12 +8,12 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, centred
+from prototrt.surgery.building.expression import Value, centre
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     constant_array,
     expect_axes,
-    flattened,
+    merge_sizes,
     misfit,
     operator_rule,
     refuse_order,
@@ -36,7 +36,7 @@ def softmax(build: Builder, operator: Operator, x: Value) -> list[Value]:
     axis = axis_of(operator, x.shape, 1)
     if all(dim == 1 for dim in x.shape[axis + 1 :]):
         return [build.add(Softmax(axis), x)]
-    rows = build.reshape(x, (flattened(x.shape[:axis]), flattened(x.shape[axis:])))
+    rows = build.reshape(x, (merge_sizes(x.shape[:axis]), merge_sizes(x.shape[axis:])))
     return [build.reshape(build.add(Softmax(1), rows), x.shape)]
 
 
@@ -53,7 +53,7 @@ def layer_norm(
     """
     arguments, rank = operator.arguments, len(x.shape)
     axis = axis_of(operator, x.shape, 1)
-    difference, variance, mean = centred(x, tuple(range(axis, rank)))
+    difference, variance, mean = centre(x, tuple(range(axis, rank)))
     variance_epsilon = (variance + arguments.number("epsilon", 1e-5)).named("variance_epsilon")
     deviation = variance_epsilon.sqrt().named("deviation")
     y = (difference / deviation).named("normalized")
@@ -72,7 +72,7 @@ def layer_norm(
 
 
 def _over(build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int) -> Value:
-    if flattened(factor.shape) != flattened(x.shape[axis:]):
+    if merge_sizes(factor.shape) != merge_sizes(x.shape[axis:]):
         raise misfit(operator, index, factor, x.shape[axis:])
     return build.aligned(build.reshape(factor, x.shape[axis:]), len(x.shape))
 

@@ -16,7 +16,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerRule
 from prototrt.surgery.ir import Array, Dim, DType, Node, Shape, element_count
 from prototrt.surgery.ir.registry import Registry
-from prototrt.surgery.ir.uniform_constants import is_repeated
+from prototrt.surgery.ir.uniform_constants import is_broadcast
 
 operator_rule: Registry[str, LayerRule] = Registry("operator rule")
 """``rule(build, operator, *inputs) -> outputs``. A rule may omit outputs at the end that are not tensors."""
@@ -40,7 +40,7 @@ def canonical(axis: int, shape: Shape, name: str = "axis") -> int:
     return axis % len(shape)
 
 
-def flattened(shape: Shape) -> Dim:
+def merge_sizes(shape: Shape) -> Dim:
     """The size of several axes merged into one. A single axis keeps its symbol."""
     sizes = [dim for dim in shape if dim != 1]
     return sizes[0] if len(sizes) == 1 else element_count(shape, "a flattened axis")
@@ -48,7 +48,7 @@ def flattened(shape: Shape) -> Dim:
 
 def constant_array(build: Builder, operator: Operator, index: int, value: Value) -> Array:
     """What an input holds that the graph depends on: weights, a shape, sizes."""
-    array = _computed(build, value)
+    array = _constant_data(build, value)
     if array is None:
         raise UnsupportedLayerError(
             "must be known when the engine is built",
@@ -59,14 +59,14 @@ def constant_array(build: Builder, operator: Operator, index: int, value: Value)
     return array
 
 
-def _computed(build: Builder, value: ir.Value) -> Array | None:
+def _constant_data(build: Builder, value: ir.Value) -> Array | None:
     """The data of a constant, or of a value that nodes compute from constants."""
     if value.data is not None:
         return np.asarray(value.data)
     node = build.writer(value)
     if node is None:
         return None
-    inputs = [_computed(build, read) for read in node.inputs]
+    inputs = [_constant_data(build, read) for read in node.inputs]
     if any(array is None for array in inputs):
         return None
     _refuse_growth(node, inputs)
@@ -75,7 +75,7 @@ def _computed(build: Builder, value: ir.Value) -> Array | None:
 
 def _refuse_growth(node: Node, inputs: Sequence[Array | None]) -> None:
     """Raise if constants are much larger than the weights they are made from: they could fill any memory."""
-    stored = sum(array.size for array in inputs if array is not None and not is_repeated(array))
+    stored = sum(array.size for array in inputs if array is not None and not is_broadcast(array))
     written = sum(element_count(value.shape) for value in node.outputs)
     if written > max(MOST_COMPUTED, 4 * stored):
         raise WeightsError(

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import operator_rule, refuse_order
-from prototrt.surgery.caffe2.windows import OperatorGeometry, cropped, geometry_of
+from prototrt.surgery.caffe2.windows import OperatorGeometry, crop, geometry_of
 from prototrt.surgery.ir import OpenSize, computable, fixed, range_of
 from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import AveragePool, MaxPool, Pad, Reduce, ReduceKind
@@ -26,7 +26,7 @@ def max_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
     """
     if whole := _over_whole_image(build, operator, x, ReduceKind.MAX):
         return [build.add(whole, x)]
-    geometry, x = _pooled(build, operator, x)
+    geometry, x = _windows(build, operator, x)
     return [build.add(MaxPool(geometry.kernel, geometry.stride, geometry.before, geometry.after), x)]
 
 
@@ -38,7 +38,7 @@ def average_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
     """
     if whole := _over_whole_image(build, operator, x, ReduceKind.MEAN):
         return [build.add(whole, x)]
-    geometry, x = _pooled(build, operator, x)
+    geometry, x = _windows(build, operator, x)
     before, after = geometry.before, geometry.after
     if operator.arguments.flag("count_include_pad") and any((*before, *after)):
         x = build.add(Pad((0, 0, *before), (0, 0, *after)), x)
@@ -46,7 +46,7 @@ def average_pool(build: Builder, operator: Operator, x: Value) -> list[Value]:
     return [build.add(AveragePool(geometry.kernel, geometry.stride, before, after), x)]
 
 
-def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[OperatorGeometry, Value]:
+def _windows(build: Builder, operator: Operator, x: Value) -> tuple[OperatorGeometry, Value]:
     """The windows, with padding after the image up to the end of the last one."""
     refuse_order(operator)
     geometry = geometry_of(build, operator, x.shape)
@@ -55,8 +55,8 @@ def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[OperatorGeome
             f"dilation is {geometry.dilation}, expected 1",
             fix=CUT_BEFORE,
         )
-    geometry, x = cropped(build, geometry, x)
-    needed = tuple(_needed(geometry, x, axis) for axis in range(len(geometry.kernel)))
+    geometry, x = crop(build, geometry, x)
+    needed = tuple(_end_padding(geometry, x, axis) for axis in range(len(geometry.kernel)))
     pads = zip(geometry.before, geometry.after, geometry.kernel, strict=True)
     if any(max(before, after) >= window for before, after, window in pads):
         raise NetError(
@@ -66,7 +66,7 @@ def _pooled(build: Builder, operator: Operator, x: Value) -> tuple[OperatorGeome
     return replace(geometry, after=needed), x
 
 
-def _needed(geometry: OperatorGeometry, x: Value, axis: int) -> int:
+def _end_padding(geometry: OperatorGeometry, x: Value, axis: int) -> int:
     """The padding after the image that a window reaches: the whole padding may be larger than a window."""
     window, stride, after = geometry.kernel[axis], geometry.stride[axis], geometry.after[axis]
     size = computable(x.shape[2 + axis], "a size of the image")

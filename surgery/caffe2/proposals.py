@@ -9,9 +9,9 @@ from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.boxes import (
+    apply_deltas,
     cut_to_image,
     last_pixel,
-    moved,
     overlap_of,
     positive_scale,
     refuse_other_boxes,
@@ -49,7 +49,7 @@ def generate_proposals(
         index = index.at_most(count - 1)  # those behind the list are no candidates
 
     pixel, facts = last_pixel(operator), exact(info)
-    boxes = moved(*_anchors_and_moves(operator, index, moves, anchors), pixel)
+    boxes = apply_deltas(*_anchors_and_moves(operator, index, moves, anchors), pixel)
     image_height, image_width = facts.slice(1, 0), facts.slice(1, 1)
     boxes = cut_to_image(boxes, image_height.floor(), image_width.floor(), pixel)
     least = facts.slice(1, 2) * operator.arguments.number("min_size", 16)

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.caffe2.boxes import last_pixel
 from prototrt.surgery.caffe2.operator_rule import misfit, operator_rule
 from prototrt.surgery.detection.lists import LOWEST, top
@@ -38,7 +38,7 @@ def collect_rpn_proposals(build: Builder, operator: Operator, *inputs: Value) ->
     region stand rows of -1.
     Source: caffe2 ``operators/collect_and_distribute_fpn_rpn_proposals_op.cc``, ``SortAndLimitRoIsByScores``.
     """
-    table, rows = _collected(build, operator, inputs)
+    table, rows = _collect(build, operator, inputs)
     return [counted_top(build, operator, 0, rows.filled(table), rows.count)]
 
 
@@ -57,8 +57,8 @@ def distribute_fpn_proposals(build: Builder, operator: Operator, rois: Value) ->
     regions, rows = exact(rois), fixed(rois.shape[0], "the regions")
     if rois.shape[1] == 4:
         image = np.zeros((rows, 1), np.float32)
-        regions = concatenated([build.constant(image, "image"), regions], 1)
-    return _distributed(build, operator, 0, regions, is_counted(build, rois), rois)
+        regions = concatenate([build.constant(image, "image"), regions], 1)
+    return _distribute(build, operator, 0, regions, is_counted(build, rois), rois)
 
 
 @operator_rule("CollectAndDistributeFpnRpnProposals")
@@ -68,13 +68,13 @@ def collect_and_distribute(build: Builder, operator: Operator, *inputs: Value) -
 
     Becomes: TopK, Gather, Select and arithmetic; the numbers of regions are further outputs.
     """
-    table, rows = _collected(build, operator, inputs)
+    table, rows = _collect(build, operator, inputs)
     regions = rows.filled(table)
     best = counted_top(build, operator, 0, regions, rows.count)
-    return [best, *_distributed(build, operator, 1, best, rows.is_row, best)]
+    return [best, *_distribute(build, operator, 1, best, rows.is_row, best)]
 
 
-def _collected(build: Builder, operator: Operator, inputs: Sequence[Value]) -> tuple[Value, DetectionRows]:
+def _collect(build: Builder, operator: Operator, inputs: Sequence[Value]) -> tuple[Value, DetectionRows]:
     """The regions of all levels one after the other, and where the best ones are."""
     count = len(_levels(operator, "rpn", 2, 6))
     if len(inputs) != 2 * count:
@@ -95,7 +95,7 @@ def _collected(build: Builder, operator: Operator, inputs: Sequence[Value]) -> t
         regions.append(exact(rois))
         column, mask = exact(score).reshape(rows), is_counted(build, rois)
         scores.append(column if mask is None else mask.chosen(column, LOWEST))
-    return concatenated(regions, 0), _best(operator, concatenated(scores, 0))
+    return concatenate(regions, 0), _best(operator, concatenate(scores, 0))
 
 
 def _best(operator: Operator, scores: Value) -> DetectionRows:
@@ -108,7 +108,7 @@ def _best(operator: Operator, scores: Value) -> DetectionRows:
     return DetectionRows(places.reshape(room), is_row, is_row.cast(DType.FLOAT32).sum(0).cast(DType.INT32))
 
 
-def _distributed(
+def _distribute(
     build: Builder,
     operator: Operator,
     first: int,
@@ -132,11 +132,11 @@ def _distributed(
         chosen = chosen_rows(level.equals(number), rows)
         outputs.append(counted_top(build, operator, index, chosen.filled(regions), chosen.count))
     numbers = build.constant(np.arange(rows, dtype=np.float32), "numbers")
-    order = _ascending((level - levels[0]) * rows + numbers)
-    return [*outputs, counted_rows(build, _ascending(order.cast(DType.FLOAT32)), like)]
+    order = _argsort((level - levels[0]) * rows + numbers)
+    return [*outputs, counted_rows(build, _argsort(order.cast(DType.FLOAT32)), like)]
 
 
-def _ascending(keys: Value) -> Value:
+def _argsort(keys: Value) -> Value:
     """The places of these keys (R,) from the smallest to the largest."""
     rows = fixed(keys.shape[0], "the regions")
     _, places = top((0 - keys).reshape(1, rows), rows, first_of_equals=True)

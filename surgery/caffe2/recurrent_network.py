@@ -30,10 +30,10 @@ def recurrent_network(build: Builder, operator: Operator, sequence: Value, *othe
     (T, N, D) and the last one (1, N, D). Workspaces are not tensors.
     Source: caffe2 ``operators/rnn/recurrent_network_op.h``, as observed.
     """
-    return Unfolding(build, operator, [sequence, *others]).outputs()
+    return StepNetScan(build, operator, [sequence, *others]).outputs()
 
 
-class Unfolding:
+class StepNetScan:
     """One RecurrentNetwork, with its links and aliases as slices of their blobs."""
 
     def __init__(self, build: Builder, operator: Operator, inputs: Sequence[Value]) -> None:
@@ -59,7 +59,7 @@ class Unfolding:
         for target in self.operator.message.output:
             if target not in aliases:
                 break
-            results.append(self._aliased(aliases[target]))
+            results.append(self._alias_rows(aliases[target]))
         for state in self.recurrence.states:
             self._expose(state, [*map(aliases.get, self.operator.message.output)], results)
         return results
@@ -139,7 +139,7 @@ class Unfolding:
         ]
         return parts[0] if len(parts) == 1 else self.build.add(Concat(1), *parts, hint="windows")
 
-    def _aliased(self, alias: Alias) -> Value:
+    def _alias_rows(self, alias: Alias) -> Value:
         """``source[offset:]`` of a buffer, or of an outer blob."""
         parts = self._parts(alias)
         if len(parts) == 2 and alias.offset == parts[0].shape[0]:
@@ -154,7 +154,7 @@ class Unfolding:
                 because=f'"{alias.source}" has {length} rows',
                 fix=EXPORT_AGAIN,
             )
-        return self._joined([self._from(part, start - before) for part, before in _places(parts, start)])
+        return self._join([self._from(part, start - before) for part, before in _places(parts, start)])
 
     def _parts(self, alias: Alias) -> list[Value]:
         """The rows of a buffer: the initial ones, then the written ones."""
@@ -166,12 +166,12 @@ class Unfolding:
         size = fixed(part.shape[0], "the number of rows")
         return part if start <= 0 else self.build.add(Slice(0, start, size - start), part, hint="rows")
 
-    def _joined(self, parts: list[Value]) -> Value:
+    def _join(self, parts: list[Value]) -> Value:
         return parts[0] if len(parts) == 1 else self.build.add(Concat(0), *parts, hint="buffer")
 
     def _expose(self, state: StateBuffer, aliases: Sequence[Alias | None], results: Sequence[Value]) -> None:
         """A final state whose initial value is an input is reported as a recurrence, by its alias if it has one."""
-        before, rows = self._fed(self.inputs[state.initial]), self.initial[state.buffer].shape
+        before, rows = self._source(self.inputs[state.initial]), self.initial[state.buffer].shape
         if before not in self.build.inputs or len(before.shape) == 1:
             return
         last = -fixed(rows[0], "the number of initial rows")
@@ -190,7 +190,7 @@ class Unfolding:
         )
         self.build.expose_state(before, after)
 
-    def _fed(self, value: ir.Value) -> ir.Value:
+    def _source(self, value: ir.Value) -> ir.Value:
         """The value that this one copies or reshapes."""
         while (node := self.build.writer(value)) is not None and isinstance(node.op, Identity | Reshape):
             value = node.inputs[0]

@@ -7,7 +7,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import axis_of, canonical, flattened, operator_rule
+from prototrt.surgery.caffe2.operator_rule import axis_of, canonical, merge_sizes, operator_rule
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import NEGATIVE, SUBTRACT, Reduce, ReduceKind, Reverse, TopK
 
@@ -68,7 +68,7 @@ def sum_elements(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Reshape, Reduce.
     """
     kind = ReduceKind.MEAN if operator.arguments.flag("average") else ReduceKind.SUM
-    return [build.add(Reduce(kind, (0,), keep=False), build.reshape(x, (flattened(x.shape),)))]
+    return [build.add(Reduce(kind, (0,), keep=False), build.reshape(x, (merge_sizes(x.shape),)))]
 
 
 @operator_rule("ArgMax", "ArgMin")

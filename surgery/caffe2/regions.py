@@ -11,7 +11,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, as_number, concatenated
+from prototrt.surgery.building.expression import Value, as_number, concatenate
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.caffe2.boxes import positive_scale
 from prototrt.surgery.caffe2.operator_rule import (
@@ -192,7 +192,7 @@ def _read_regions(build: Builder, operator: Operator, x: Value, rois: Value) -> 
     expect_axes(operator, rois, 2, "(R, 4) or (R, 5)", 1)
     if rois.shape[1] == 4:
         image = build.broadcast(build.scalar(0.0, 2), (computable(rois.shape[0], "the regions"), 1), "image")
-        rois = concatenated([image, exact(rois)], 1)
+        rois = concatenate([image, exact(rois)], 1)
     elif rois.shape[1] != 5:
         because = "a region is x1, y1, x2 and y2, after the number of its image"
         raise misfit(operator, 1, rois, "(R, 4) or (R, 5)", because)

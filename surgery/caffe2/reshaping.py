@@ -10,7 +10,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.target_shapes import reshaped
-from prototrt.surgery.caffe2.operator_rule import constant_array, flattened, integers, misfit, operator_rule
+from prototrt.surgery.caffe2.operator_rule import constant_array, integers, merge_sizes, misfit, operator_rule
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import Tile
 
@@ -36,14 +36,14 @@ def flatten(build: Builder, operator: Operator, x: Value) -> list[Value]:
     Becomes: Reshape.
     """
     if operator.type == "FlattenToVec":
-        return [build.reshape(x, (flattened(x.shape),))]
+        return [build.reshape(x, (merge_sizes(x.shape),))]
     axis = operator.arguments.integer("axis", 1)
     if not 0 <= axis <= len(x.shape):
         raise NetError(
             f"axis is {axis}, but the input has {len(x.shape)} axes: {x.shape}",
             fix=MEND_ARGUMENTS,
         )
-    return [build.reshape(x, (flattened(x.shape[:axis]), flattened(x.shape[axis:])))]
+    return [build.reshape(x, (merge_sizes(x.shape[:axis]), merge_sizes(x.shape[axis:])))]
 
 
 @operator_rule("Squeeze")
@@ -99,7 +99,7 @@ def size_operator(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: a constant.
     """
-    count = fixed(flattened(x.shape), "the number of elements")
+    count = fixed(merge_sizes(x.shape), "the number of elements")
     return [build.constant(np.array(count, np.int32), "size")]
 
 
@@ -135,7 +135,7 @@ def merge_dim(build: Builder, operator: Operator, x: Value) -> list[Value]:
     """
     if len(x.shape) < 2:
         raise misfit(operator, 0, x, "two axes or more")
-    return [build.reshape(x, (flattened(x.shape[:2]), *x.shape[2:]))]
+    return [build.reshape(x, (merge_sizes(x.shape[:2]), *x.shape[2:]))]
 
 
 @operator_rule("Expand")

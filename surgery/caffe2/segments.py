@@ -27,7 +27,7 @@ def lengths_sum(build: Builder, operator: Operator, rows: Value, lengths: Value)
     Becomes: Cast, Reduce, Greater, And, Select, MatMul; Divide for means.
     Inputs: rows (L, ...), lengths (N,), int32, whose sum is L. Outputs: (N, ...).
     """
-    return [_bagged(build, operator, rows, lengths, 1)]
+    return [_sum_segments(build, operator, rows, lengths, 1)]
 
 
 @operator_rule("SparseLengthsSum", "SparseLengthsMean")
@@ -40,7 +40,7 @@ def sparse_lengths_sum(
     Inputs: table (K, ...), indices (L,), lengths (N,), whose sum is L. Outputs: (N, ...).
     """
     expect_whole_numbers(operator, index, 1)
-    return [_bagged(build, operator, build.add(Gather(), table, index, hint="picked"), lengths, 2)]
+    return [_sum_segments(build, operator, build.add(Gather(), table, index, hint="picked"), lengths, 2)]
 
 
 @operator_rule("SparseLengthsWeightedSum")
@@ -57,10 +57,10 @@ def sparse_lengths_weighted_sum(
         raise misfit(operator, 1, weights, index.shape)
     picked = build.add(Gather(), table, index, hint="picked")
     factors = build.aligned(weights, len(picked.shape), 0)
-    return [_bagged(build, operator, build.add(MULTIPLY, picked, factors, hint="weighted"), lengths, 3)]
+    return [_sum_segments(build, operator, build.add(MULTIPLY, picked, factors, hint="weighted"), lengths, 3)]
 
 
-def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, index: int) -> Value:
+def _sum_segments(build: Builder, operator: Operator, rows: Value, lengths: Value, index: int) -> Value:
     """The sums of the segments of ``rows``, by a product with a matrix of 0 and 1 that assigns rows to segments."""
     expect_whole_numbers(operator, lengths, index)
     if len(lengths.shape) != 1 or not rows.shape:
@@ -71,7 +71,7 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
     )
     build.expect_segments(lengths, size)
     each = build.add(Cast(DType.FLOAT32), lengths).reshape(1, count)
-    belongs = _belonging(each, count, size)
+    belongs = _membership(each, count, size)
     width = int(np.prod([fixed(dim, "a size of a row") for dim in rows.shape[1:]]))
     total = belongs.apply(MatMul(), build.reshape(rows, (size, width))).named("total")
     if operator.type.endswith("Mean"):
@@ -80,7 +80,7 @@ def _bagged(build: Builder, operator: Operator, rows: Value, lengths: Value, ind
     return total.reshape(count, *rows.shape[1:])
 
 
-def _belonging(each: Value, count: int, size: int) -> Value:
+def _membership(each: Value, count: int, size: int) -> Value:
     """(N, R): 1 where the row belongs to the segment, else 0, for lengths (1, N) of segments and R rows."""
     refuse_too_many(count * count, (count, count), "the segments, each with each other")
     refuse_too_many(count * size, (count, size), "the segments with all rows")

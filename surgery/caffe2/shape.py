@@ -20,7 +20,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     misfit,
     operator_rule,
 )
-from prototrt.surgery.ir import AtMost, Shape, Size, computable, divided, fixed, range_of
+from prototrt.surgery.ir import AtMost, Shape, Size, computable, divide, fixed, range_of
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
@@ -39,13 +39,13 @@ def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list
     if is_new:
         inputs = [build.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])) for value in inputs]
     if others and any(isinstance(size, AtMost) for value in inputs for size in value.shape[axis : axis + 1]):
-        return [_counted_whole(build, operator, axis, inputs)]
+        return [_join_counted(build, operator, axis, inputs)]
     whole = build.add(Concat(axis), *inputs) if others else inputs[0]
     sizes = [value.shape[axis] for value in inputs]
     return [whole] if any(isinstance(size, str) for size in sizes) else [whole, integers(build, sizes)]
 
 
-def _counted_whole(build: Builder, operator: Operator, axis: int, inputs: Sequence[Value]) -> Value:
+def _join_counted(build: Builder, operator: Operator, axis: int, inputs: Sequence[Value]) -> Value:
     """The inputs joined along an axis of which only the first elements count."""
     from prototrt.surgery.detection.rows import joined_rows  # only detectors need it
 
@@ -70,7 +70,7 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
     parts = operator.arguments.integers("split")
     if sizes is not None:
         parts = tuple(int(size) for size in constant_array(build, operator, 1, sizes).reshape(-1))
-    equal = None if parts or not count else divided(total, count)
+    equal = None if parts or not count else divide(total, count)
     if equal is None and (len(parts) != count or sum(parts) != total or any(size < 1 for size in parts)):
         raise ShapeError(
             f"axis {axis} has {total} elements, which cannot be cut into {count} parts {list(parts) or ''}".rstrip(),

@@ -109,7 +109,7 @@ def recurrent_param_get(build: Builder, operator: Operator, x: Value, weights: V
     (1, H, 1), as cuDNN describes it.
     Source: caffe2 ``operators/rnn/recurrent_op_cudnn.cc``, ``RecurrentParamAccessOp``.
     """
-    packed, part = _accessed(build, operator, x, weights)
+    packed, part = _packed_array(build, operator, x, weights)
     array = packed[part.offset : part.offset + prod(part.shape)]
     return [build.constant(array.reshape(1, part.shape[0], -1), part.parameter)]
 
@@ -125,7 +125,7 @@ def recurrent_param_set(
     Output: the packed weights.
     Source: caffe2 ``operators/rnn/recurrent_op_cudnn.cc``, ``RecurrentParamAccessOp``.
     """
-    packed, part = _accessed(build, operator, x, weights)
+    packed, part = _packed_array(build, operator, x, weights)
     array = constant_array(build, operator, 2, values)
     if array.size != prod(part.shape):
         raise WeightsError(
@@ -138,7 +138,7 @@ def recurrent_param_set(
     return [build.constant(changed, "weights")]
 
 
-def _accessed(build: Builder, operator: Operator, x: Value, weights: Value) -> tuple[Array, PackedArray]:
+def _packed_array(build: Builder, operator: Operator, x: Value, weights: Value) -> tuple[Array, PackedArray]:
     """The packed weights, and which part of them an operator reads or writes."""
     layout, packed = _packed_layout(operator, x), constant_array(build, operator, 1, weights).reshape(-1)
     _refuse_short(operator, 1, packed, layout)

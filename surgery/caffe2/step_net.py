@@ -39,7 +39,7 @@ class StepNet:
         for link in self.reads:
             if link.outside in initial:
                 self._check_read(link)
-        self.operators = self._needed()
+        self.operators = self._needed_operators()
         self._refuse_unknown()
 
     def cell(self, around: Mapping[str, Value], sequences: Sequence[str]) -> StepFunction:
@@ -60,8 +60,8 @@ class StepNet:
                 if link.outside in windows:
                     blobs[link.inside] = _rows(body, windows[link.outside], link.offset, link.window)
             self._run(body, blobs)
-            written = [self._written(body, blobs, buffer) for buffer in buffers]
-            shifted = [_shifted(body, windows[name], row) for name, row in zip(buffers, written, strict=True)]
+            written = [self._row_to_write(body, blobs, buffer) for buffer in buffers]
+            shifted = [_shift(body, windows[name], row) for name, row in zip(buffers, written, strict=True)]
             one = body.constant(np.ones(1, np.int32), "one")
             return Step(
                 [*shifted, *(body.add(ADD, step, one, hint="next_step") for step in counted)], written
@@ -95,7 +95,7 @@ class StepNet:
             )
         return blobs[name]
 
-    def _written(self, body: Builder, blobs: Mapping[str, Value], buffer: str) -> Value:
+    def _row_to_write(self, body: Builder, blobs: Mapping[str, Value], buffer: str) -> Value:
         """The row that a step adds to a buffer: (1, N, D)."""
         link, rows = self.writes[buffer], self.initial[buffer].shape
         value = blobs[self.recurrence.written[link.inside]]
@@ -163,7 +163,7 @@ class StepNet:
                 fix=f"use an offset from 0 to {room}" if room >= 0 else EXPORT_LINKS_AGAIN,
             )
 
-    def _needed(self) -> list[Operator]:
+    def _needed_operators(self) -> list[Operator]:
         """The operators that the states depend on."""
         needed = {self.recurrence.written[link.inside] for link in self.writes.values()}
         kept = []
@@ -189,7 +189,7 @@ def _rows(body: Builder, window: Value, start: int, size: int) -> Value:
     return window if window.shape[0] == size else body.add(Slice(0, start, size), window, hint="rows")
 
 
-def _shifted(body: Builder, window: Value, row: Value) -> Value:
+def _shift(body: Builder, window: Value, row: Value) -> Value:
     """The window of the next step: without its first row, with the new one."""
     count = fixed(window.shape[0], "the number of initial rows")
     if count == 1:

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, flattened, misfit, operator_rule
+from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, merge_sizes, misfit, operator_rule
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import GREATER, Select
 from prototrt.surgery.recurrent.cells import lstm_unit
@@ -38,7 +38,7 @@ def lstm(
         shifted = build.aligned(build.stacked(parts, "forget_bias"), len(gates.shape))
         gates = (gates + shifted).named("gates_forget_bias")
     c, h = lstm_unit(gates, cell)
-    return masked(build, operator, [(h, hidden), (c, cell)], others)
+    return mask_states(build, operator, [(h, hidden), (c, cell)], others)
 
 
 @operator_rule("GRUUnit")
@@ -54,10 +54,10 @@ def gru(build: Builder, operator: Operator, hidden: Value, gates: Value, *others
     u = gates.slice(axis, size, size).named("gate_update").sigmoid().named("update")
     new = gates.slice(axis, 2 * size, size).named("gate_output").tanh().named("new")
     h = (new + (u * (hidden - new).named("difference")).named("kept")).named("h")
-    return masked(build, operator, [(h, hidden)], others)
+    return mask_states(build, operator, [(h, hidden)], others)
 
 
-def masked(
+def mask_states(
     build: Builder, operator: Operator, states: Sequence[tuple[Value, Value]], others: Sequence[Value]
 ) -> list[Value]:
     """The new states (each with the one before), except in rows whose sequence has ended."""
@@ -69,7 +69,7 @@ def masked(
     for index, value in enumerate(others, len(operator.bottoms) - 2):
         expect_whole_numbers(operator, value, index)
     rank, rows = len(states[0][0].shape), states[0][0].shape[-2]
-    if flattened(lengths.shape) != rows:
+    if merge_sizes(lengths.shape) != rows:
         blob = f'input "{operator.bottom_blob(len(operator.bottoms) - 2)}"'
         raise ShapeError(
             f"shape is {lengths.shape}, expected ({rows},)",

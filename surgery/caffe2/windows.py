@@ -81,7 +81,7 @@ def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> 
     return replace(geometry, after=after)
 
 
-def cropped(build: Builder, geometry: OperatorGeometry, x: Value) -> tuple[OperatorGeometry, Value]:
+def crop(build: Builder, geometry: OperatorGeometry, x: Value) -> tuple[OperatorGeometry, Value]:
     """Value and geometry without negative padding, which ``legacy_pad`` 2 makes if strides exceed the kernel."""
     before, after = ([min(pad, 0) for pad in pads] for pads in (geometry.before, geometry.after))
     if not any((*before, *after)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.detection.lists import (
     LOWEST,
     KeptBoxes,
@@ -104,7 +104,7 @@ def _one_by_one(
             reached = reached.at_least(kept.chosen(reach.slice(1, place), -1))
         limit = rule.shrunk(limit, kept)
         decisions.append(kept.cast(DType.FLOAT32))
-    return [concatenated(decisions, 2), limit]
+    return [concatenate(decisions, 2), limit]
 
 
 def decided_in_blocks(scores: Value, boxes: Boxes, rule: Suppression, *, before: int, most: int) -> KeptBoxes:

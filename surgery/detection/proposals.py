@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, picked, top
 from prototrt.surgery.detection.overlaps import Boxes, Suppression
@@ -107,7 +107,7 @@ def best_boxes(
     image = build.constant(
         np.broadcast_to(np.float32(0), (fixed(best.shape[1], "the number of boxes"), 1)), "image"
     )
-    return concatenated([image, *corners], 1), scores
+    return concatenate([image, *corners], 1), scores
 
 
 def _candidates(

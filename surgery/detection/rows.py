@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, lengthened, numbers, top
 from prototrt.surgery.detection.overlaps import Boxes
 from prototrt.surgery.ir import AtMost, DType, OpenSize, Size, computable, fixed, open_count, range_of
@@ -41,7 +41,7 @@ class DetectionRows:
 def beside(columns: Sequence[Value]) -> Value:
     """A table (L, columns) of columns with L elements each, whatever their shape."""
     size = open_count(columns[0].shape, "the length of a list")
-    return concatenated([column.reshape(size, 1) for column in columns], 1)
+    return concatenate([column.reshape(size, 1) for column in columns], 1)
 
 
 def rows_of_images(kept: KeptBoxes, corners: Boxes, most: int) -> tuple[DetectionRows, Value]:
@@ -114,9 +114,9 @@ def joined_rows(build: Builder, layer: Layer, parts: Sequence[Value]) -> Value:
         mask = is_counted(build, part)
         ones = np.ones(fixed(part.shape[0], "the number of rows"), np.bool_)
         masks.append(build.constant(ones, "is_row") if mask is None else mask)
-    is_row = concatenated(masks, 0)
+    is_row = concatenate(masks, 0)
     rows = chosen_rows(is_row, fixed(is_row.shape[0], "the number of rows"))
-    table = concatenated(parts, 0)
+    table = concatenate(parts, 0)
     return counted_top(build, layer, 0, table.gathered(rows.places), rows.count)
 
 
@@ -145,7 +145,7 @@ def detections(build: Builder, layer: Layer, rows: DetectionRows, table: Value, 
     least = max(size, most_images)
     if least > size:
         missing = build.constant(np.full((least - size, columns), -1, np.float32), "missing")
-        table_rows = concatenated([table_rows, missing], 0)
+        table_rows = concatenate([table_rows, missing], 0)
     empty = np.full((least, columns), -1, np.float32)
     empty[:most_images, 0] = np.arange(most_images)
     nothing = build.constant(empty, "nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.detection.blocks import decided_in_blocks, decided_in_groups
 from prototrt.surgery.detection.lists import (
     LOWEST,
@@ -63,7 +63,7 @@ def suppressed(
 def _natively(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
     """Which boxes of sorted lists are kept, decided by a layer of the backend."""
     lists, size = (fixed(dim, "the number of boxes") for dim in is_candidate.shape)
-    corners = concatenated([part.reshape(lists, size, 1) for part in boxes.parts], 2)
+    corners = concatenate([part.reshape(lists, size, 1) for part in boxes.parts], 2)
     build = is_candidate.build
     return build.add(NonMaxSuppression(rule.threshold), corners, is_candidate, hint="kept")
 

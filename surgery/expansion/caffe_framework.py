@@ -110,7 +110,7 @@ class Caffe(Framework):
         if not fed and not is_changed:
             return model
         layers = [
-            replace(part, problems=_but_missing(part.problems, fed))
+            replace(part, problems=_without_missing_blobs(part.problems, fed))
             for layer in model.layers
             for part in (_with_inputs(layer, names) if _is_constant(layer) else (layer,))
         ]
@@ -260,7 +260,9 @@ class Caffe(Framework):
         return list(kept), list(left_out.values())
 
 
-def _but_missing(problems: Sequence[ConversionError], fed: Collection[str]) -> tuple[ConversionError, ...]:
+def _without_missing_blobs(
+    problems: Sequence[ConversionError], fed: Collection[str]
+) -> tuple[ConversionError, ...]:
     return tuple(
         error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
     )

@@ -32,7 +32,7 @@ def with_dynamic_sizes(
 
     Also the shapes of inputs where the net has one with a row for each stream of each step, (T*N, ...).
     ``shapes`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
-    ``stated`` are the steps and streams into which the net itself cuts rows.
+    ``in_net`` are the steps and streams into which the net itself cuts rows.
     Raises ``OptionsError`` if no input has such an axis.
     """
     axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in shapes.items()}
@@ -42,11 +42,15 @@ def with_dynamic_sizes(
         if not (rows and word != "size") and not any(
             {*_MEANT[word]}.intersection(letters) for letters in axes.values()
         ):
-            raise _beside_named(word, options) if _names_of_user(options) else _without_axis(word, shapes)
+            raise (
+                _named_axes_error(word, options)
+                if _names_of_user(options)
+                else _missing_axis_error(word, shapes)
+            )
     others = {name: shape for name, shape in shapes.items() if name not in profile.names()}
     if rows:
         if len(others) < len(shapes):
-            raise _beside_rows(rows[0], shapes[rows[0]], options)
+            raise _rows_error(rows[0], shapes[rows[0]], options)
         return profile, _formulas(axes, shapes, chosen_letters, in_net)
     ranges = {name: _ranges(axes[name], shape, chosen_letters) for name, shape in others.items()}
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
@@ -136,7 +140,7 @@ def _range(letter: str, size: int) -> Range:
     return Range(max(size // 2, 1), size, 2 * size, source="dynamic") if letter else Range(size, size, size)
 
 
-def _without_axis(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
+def _missing_axis_error(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
     """The error for a net whose inputs have no such axis. It says how to name the size of another one."""
     place, letter = (-1, "W") if word == "size" else (0, _MEANT[word])
     named = next(((name, shape) for name, shape in shapes.items() if shape), None)
@@ -162,7 +166,7 @@ def _names_of_user(options: RewriteOptions) -> list[str]:
     ]
 
 
-def _beside_named(word: str, options: RewriteOptions) -> OptionsError:
+def _named_axes_error(word: str, options: RewriteOptions) -> OptionsError:
     """The error for an axis that the user may have named already."""
     names = _names_of_user(options)
     return OptionsError(
@@ -174,7 +178,7 @@ def _beside_named(word: str, options: RewriteOptions) -> OptionsError:
     )
 
 
-def _beside_rows(name: str, shape: Sizes, options: RewriteOptions) -> OptionsError:
+def _rows_error(name: str, shape: Sizes, options: RewriteOptions) -> OptionsError:
     """The error for ranges of some inputs, where others are to be products of sizes without a name."""
     rows = Option("shapes", {name: (Varying(_ROWS), *shape[1:])})
     ranges = [

@@ -16,12 +16,12 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.options import takes_options
 from prototrt.caffe_proto.common.wording import Worded, counted
-from prototrt.surgery.building.input_sizes import profile_of, refuse_untold_sizes, shapes_of_options
+from prototrt.surgery.building.input_sizes import profile_of, refuse_unknown_sizes, shapes_of_options
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import check_bottoms, replacement, rules_of
-from prototrt.surgery.building.limits import refuse_oversized
+from prototrt.surgery.building.limits import refuse_size
 from prototrt.surgery.expansion.blob_values import BlobValues
-from prototrt.surgery.expansion.frameworks import Framework, framework_named
+from prototrt.surgery.expansion.frameworks import Framework, framework_by_name
 from prototrt.surgery.expansion.live_outputs import fed_net, refuse_dead_end, remarks_on_inputs
 from prototrt.surgery.expansion.needed_layers import (
     NeededPart,
@@ -41,14 +41,14 @@ from prototrt.surgery.expansion.recurrences import (
 )
 from prototrt.surgery.expansion.refusals import (
     blocked_layers,
-    refuse_left_out,
+    refuse_cut_net,
     refuse_missing_weights,
-    refuse_rules_of_nothing,
-    refuse_states_of_nothing,
+    refuse_unknown_rules,
+    refuse_unknown_states,
     refuse_unsuited_shapes,
-    shapes_of_nothing,
+    unknown_input_errors,
 )
-from prototrt.surgery.expansion.shape_trials import with_fitting_shapes
+from prototrt.surgery.expansion.shape_trials import advise_shapes
 from prototrt.surgery.ir import Graph, LeftOut, Shape, Value, element_count
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
@@ -99,10 +99,10 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
         )
-        with_fitting_shapes(model, asked, attempt, [error])
+        advise_shapes(model, asked, attempt, [error])
         raise error
     if options.strict:
-        refuse_left_out(result.graph)
+        refuse_cut_net(result.graph)
     return result
 
 
@@ -123,15 +123,15 @@ def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansi
 
 def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     """The expansion, or the failure. Raises ``ConversionError`` if no part of the net can be expanded."""
-    shaped = _shaped(options)
+    shaped = _inputs_with_shapes(options)
     framework = _framework(model, options)
     model = with_recurrences_of_user(model, options)
     outputs = outputs_and_states(model, options.outputs)
     model, part = fed_net(model, replace(options, outputs=outputs), framework, shaped)
     blocked = blocked_layers(model, part.layers, framework)
     options = framework.with_implied_shapes(model, part.layers, options)
-    shapeless = framework.missing_shapes(model, part.layers, _shaped(options))
-    if unknown := [*shapes_of_nothing(model, shaped), *shapeless]:
+    shapeless = framework.missing_shapes(model, part.layers, _inputs_with_shapes(options))
+    if unknown := [*unknown_input_errors(model, shaped), *shapeless]:
         return _failure(model, part, independent(part.layers, blocked, model.stored), blocked, unknown)
     build = LayerBuilder(model, options, framework.sizes_of_inputs(part.layers, options))
     expander = Expander(build, framework, BlobValues(build, model.stored), part.outputs)
@@ -143,18 +143,18 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     return Expansion(_graph(model, part, expander), expander.blobs.values, build.parameters)
 
 
-def _shaped(options: RewriteOptions) -> set[str]:
+def _inputs_with_shapes(options: RewriteOptions) -> set[str]:
     """The inputs whose shapes are given."""
     return {*shapes_of_options(options), *profile_of(options).names()}
 
 
 def _framework(model: Model, options: RewriteOptions) -> Framework:
     """The framework of the model, with the user's rules."""
-    framework = framework_named(model.framework)
+    framework = framework_by_name(model.framework)
     if options.rules is not None:
         framework.user_rules = rules_of(options.rules)
     if options.replace or options.plugin:
-        refuse_rules_of_nothing(model, options)
+        refuse_unknown_rules(model, options)
     framework.replacements = {
         name: replacement(name, place) for name, place in (options.replace or {}).items()
     }
@@ -165,7 +165,7 @@ def _framework(model: Model, options: RewriteOptions) -> Framework:
 def shapes_before(model: Model, layer: Layer, options: RewriteOptions) -> dict[str, Shape]:
     """The shapes of the blobs before a layer, except those that cannot be computed."""
     framework = _framework(model, options)
-    model = framework.with_inputs(model, _shaped(options))
+    model = framework.with_inputs(model, _inputs_with_shapes(options))
     layers = model.layers[: model.layers.index(layer)] if layer in model.layers else model.layers
     options = framework.with_implied_shapes(model, model.layers, options)
     blocked = blocked_layers(model, layers, framework)
@@ -186,10 +186,10 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
     results = blobs.outputs(part.outputs, model.file, was_asked_for=part.was_asked_for)
     graph = build.graph(model.name, framework.outputs(blobs, results))
     if graph.symbols:
-        refuse_untold_sizes(graph)
+        refuse_unknown_sizes(graph)
     graph = with_recurrences(graph, model, options, build.used_states)
     if options.state_arrays:
-        refuse_states_of_nothing(model, options.state_arrays, build.used_states)
+        refuse_unknown_states(model, options.state_arrays, build.used_states)
     return replace(
         graph,
         sources=sources_of(model, framework, build),
@@ -265,7 +265,7 @@ class Expander:
         self.build.end(layer)
         self._refuse_other_tops(layer, len(results))
         for index, value in enumerate(results):
-            refuse_oversized(layer, index, value, self.build.symbols)
+            refuse_size(layer, index, value, self.build.symbols)
         self._limit_constants(layer, bottoms, results)
         self._name(layer, results, since)
         if self.build.made.issuperset(results):

@@ -55,7 +55,7 @@ def fitting_shapes(
     search = _Search(misfits, most, usual_shapes(shapes))
     search.improve(search.best)
     search.expect()
-    for others in (_sliced, _usual_sizes, _sliced):
+    for others in (_slice_sizes, _usual_sizes, _slice_sizes):
         search.vary(shapes, lambda axis, letter, others=others: others(axis, letter, layers))  # type: ignore[misc]
     for name in (name for name, sizes in shapes.items() if {"C", "H"} <= {*sizes}):
         for other in _OTHER_AXES:
@@ -112,7 +112,10 @@ class _Search:
             for height, width in images:
                 sizes_by_letter = {"H": height, "W": width}
                 self.improve(
-                    {name: _sized(each, self.best[name], sizes_by_letter) for name, each in shapes.items()}
+                    {
+                        name: _with_sizes(each, self.best[name], sizes_by_letter)
+                        for name, each in shapes.items()
+                    }
                 )
 
     def sizes_of_misfits(self) -> Iterator[tuple[int, int]]:
@@ -124,7 +127,7 @@ class _Search:
                 yield height * other_h // h, width * other_w // w
 
 
-def _sized(sizes: Sequence[int | str], before: Sizes, sizes_by_letter: Mapping[str, int]) -> Sizes:
+def _with_sizes(sizes: Sequence[int | str], before: Sizes, sizes_by_letter: Mapping[str, int]) -> Sizes:
     """The shape with these sizes for some letters."""
     return tuple(sizes_by_letter.get(str(size), old) for size, old in zip(sizes, before, strict=False))
 
@@ -149,7 +152,7 @@ def _usual_sizes(_: int, letter: str, layers: Sequence[Layer]) -> Iterator[int]:
         yield from _ROWS
 
 
-def _sliced(axis: int, _: str, layers: Sequence[Layer]) -> Iterator[int]:
+def _slice_sizes(axis: int, _: str, layers: Sequence[Layer]) -> Iterator[int]:
     """The sizes of an axis that a Slice may mean: its last part as large as the one before, or of 1."""
     for layer in layers:
         if layer.type == "Slice" and layer.param.axis == axis and layer.param.slice_point:

@@ -178,7 +178,7 @@ class Framework(ABC):
         return values
 
 
-def framework_named(name: str) -> Framework:
+def framework_by_name(name: str) -> Framework:
     """The framework that ``Model.framework`` names, ``"caffe"`` or ``"caffe2"``, with all of its rules."""
     if name == "caffe2":
         from prototrt.surgery.expansion.caffe2_framework import Caffe2

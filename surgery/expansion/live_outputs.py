@@ -1,4 +1,4 @@
-"""Outputs must depend on an input. Where none does, blobs that the net fills become inputs.
+"""Outputs must depend on an input. If no output does, blobs that the net fills become inputs.
 
 Programs write into such blobs before each call: into those of DummyData, and of Caffe2's init nets.
 """
@@ -25,10 +25,10 @@ def fed_net(
 
     Inputs are also blobs in ``shaped``, whose shapes the user states, and those that programs write into.
     """
-    _refuse_needless(model, options, framework, shaped)
+    _check_constants(model, options, framework, shaped)
     named = framework.with_inputs(model, shaped)
     part = needed_part(named, options.outputs, framework)
-    fed = _fed_by_programs(model, part.outputs, framework, options.keep_constant)
+    fed = _blobs_of_programs(model, part.outputs, framework, options.keep_constant)
     if {*shaped}.issuperset(fed):
         return named, part
     whole = framework.with_inputs(model, {*shaped, *fed})
@@ -37,14 +37,14 @@ def fed_net(
     return whole, replace(part, fed=[name for name in fed if name in read and name not in shaped])
 
 
-def _fed_by_programs(
+def _blobs_of_programs(
     model: Model, outputs: Sequence[str], framework: Framework, kept: Collection[str]
 ) -> Sequence[str]:
     """The blobs that become inputs because no output depends on one.
 
     Numbers that the net states stay constants if the outputs depend on others: those are the data.
     """
-    if _live(model, outputs, framework, ()):
+    if _live_outputs(model, outputs, framework, ()):
         return ()
     layers = needed_layers(model, outputs)
     free = {
@@ -54,10 +54,12 @@ def _fed_by_programs(
     if not computed:
         return ()
     plain = [name for name, is_number in free.items() if not is_number or name in outputs]
-    return plain if len(_live(model, computed, framework, plain)) == len(computed) else [*free]
+    return plain if len(_live_outputs(model, computed, framework, plain)) == len(computed) else [*free]
 
 
-def _live(model: Model, outputs: Sequence[str], framework: Framework, fed: Collection[str]) -> list[str]:
+def _live_outputs(
+    model: Model, outputs: Sequence[str], framework: Framework, fed: Collection[str]
+) -> list[str]:
     """The outputs that depend on an input that is not a state, or on a blob in ``fed``."""
     states = {pair.input for pair in model.recurrences if not pair.exposed}
     live = {*model.missing, *fed} - states
@@ -70,7 +72,7 @@ def _live(model: Model, outputs: Sequence[str], framework: Framework, fed: Colle
 
 def refuse_dead_end(model: Model, part: NeededPart, options: RewriteOptions, framework: Framework) -> None:
     """Raise ``NetError`` if no output depends on an input, unless the user keeps blobs constant."""
-    if options.keep_constant or _live(model, part.outputs, framework, ()):
+    if options.keep_constant or _live_outputs(model, part.outputs, framework, ()):
         return
     sources = _sources(part.layers)
     raise NetError(
@@ -79,11 +81,11 @@ def refuse_dead_end(model: Model, part: NeededPart, options: RewriteOptions, fra
         because=Worded("their data come from {}", listed([_subject(layer) for layer in sources]))
         if sources
         else None,
-        fix=_way_out(model, [top for layer in sources for top in layer.tops], part.outputs, framework),
+        fix=_fix(model, [top for layer in sources for top in layer.tops], part.outputs, framework),
     )
 
 
-def _way_out(model: Model, filled: Sequence[str], outputs: Sequence[str], framework: Framework) -> str:
+def _fix(model: Model, filled: Sequence[str], outputs: Sequence[str], framework: Framework) -> str:
     constant = Worded("{} if a constant result is meant", Option("keep_constant", filled))
     read = [name for name in filled if name not in outputs]
     if not read or framework.with_inputs(model, read[:1]) is model:
@@ -92,7 +94,7 @@ def _way_out(model: Model, filled: Sequence[str], outputs: Sequence[str], framew
 
 
 def _shape(model: Model, name: str, framework: Framework) -> Option:
-    """The option that makes a blob an input, of the shape that it has if the file states that."""
+    """The option that makes a blob an input, with its shape if the file states one."""
     made = framework.with_inputs(model, [name])
     number = framework.shapes_in_file(made.layers).get(name)
     return Option("shapes", {name: number}) if number else shape_option(name, model.layers)
@@ -107,10 +109,10 @@ def _subject(layer: Layer) -> str:
     return f'layer "{layer.name}" ({layer.type})'
 
 
-def _refuse_needless(
+def _check_constants(
     model: Model, options: RewriteOptions, framework: Framework, shaped: Collection[str]
 ) -> None:
-    """Raise ``OptionsError`` for names of constants that the net does not fill, or that also have a shape."""
+    """Raise ``OptionsError`` for names in ``keep_constant`` that the net does not fill, or that also have a shape."""
     if not options.keep_constant:
         return
     names = [
@@ -138,20 +140,20 @@ def remarks_on_inputs(
         yield Worded(
             "{}: no output depends on an input, so {}, which {}, became {}; {} keeps {} constant",
             model.file,
-            _quoted(part.fed),
+            _quote(part.fed),
             framework.filler,
             _one_or_more(part.fed, "an input", "inputs"),
             Option("keep_constant", [*part.fed]),
             _one_or_more(part.fed, "it", "them"),
         )
-    live = _live(model, part.outputs, framework, ())
+    live = _live_outputs(model, part.outputs, framework, ())
     if constant := [name for name in part.outputs if name not in live]:
         fillable = framework.fillable(model, needed_layers(model, constant))
         free = [name for name in fillable if name not in options.keep_constant]
         warning = Worded(
             "{}: {} {} on no input",
             model.file,
-            _one_or_more(constant, f"output {_quoted(constant)}", f"outputs {_quoted(constant)}"),
+            _one_or_more(constant, f"output {_quote(constant)}", f"outputs {_quote(constant)}"),
             _one_or_more(constant, "depends", "depend"),
         )
         makes = Worded("; {} makes one", _shape(model, free[0], framework)) if free else ""
@@ -160,7 +162,7 @@ def remarks_on_inputs(
         )
 
 
-def _quoted(names: Sequence[str]) -> str:
+def _quote(names: Sequence[str]) -> str:
     return listed([f'"{name}"' for name in names])
 
 

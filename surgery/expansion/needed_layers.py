@@ -51,7 +51,7 @@ def needed_part(model: Model, outputs: Sequence[str] | None, framework: Framewor
         named = _named_blobs(model, outputs)
         return NeededPart(needed_layers(model, named), named, True, ())
     usual, left_out = framework.usual_outputs(model, _final_blobs(model))
-    _refuse_nothing(model, usual)
+    _refuse_empty_net(model, usual)
     layers = needed_layers(model, usual)
     return NeededPart(layers, _every_blob(model, layers) if is_all else usual, False, left_out)
 
@@ -67,7 +67,7 @@ def _final_blobs(model: Model) -> list[str]:
     return [name for name in model.outputs if name not in inputs]
 
 
-def _refuse_nothing(model: Model, outputs: Sequence[str]) -> None:
+def _refuse_empty_net(model: Model, outputs: Sequence[str]) -> None:
     if not outputs:
         inputs = inputs_of(model)
         silences = (layer for layer in model.layers if layer.type == "Silence")

@@ -35,7 +35,9 @@ def with_recurrences(graph: Graph, model: Model, options: RewriteOptions, used: 
     """
     own, file, asked = options.recurrences or {}, model.file, options.outputs
     raise_all([*_problems(graph, own, file)])
-    outputs, inputs = ({value.name: value for value in values} for values in (_shown(graph), graph.inputs))
+    outputs, inputs = (
+        {value.name: value for value in values} for values in (_visible_outputs(graph), graph.inputs)
+    )
     candidates = [
         (pair, outputs[pair.output], inputs[pair.input])
         for pair in model.recurrences
@@ -52,7 +54,9 @@ def with_recurrences(graph: Graph, model: Model, options: RewriteOptions, used: 
     if not pairs:
         return graph
     graph = replace(graph, recurrences=_without(graph.recurrences, [pair.input for pair in pairs]))
-    return _carried(graph, pairs) if options.state == "bind" else _fixed(graph, pairs, options, file)
+    return (
+        _carry(graph, pairs) if options.state == "bind" else _with_initial_states(graph, pairs, options, file)
+    )
 
 
 def with_recurrences_of_user(model: Model, options: RewriteOptions) -> Model:
@@ -91,7 +95,7 @@ class _Pair:
     stays: bool
 
 
-def _shown(graph: Graph) -> list[Value]:
+def _visible_outputs(graph: Graph) -> list[Value]:
     """The outputs that are not state."""
     states = {pair.output for pair in graph.recurrences if not pair.exposed}
     return [value for value in graph.outputs if value not in states]
@@ -102,7 +106,7 @@ def _without(recurrences: Iterable[Recurrence], fed: Sequence[Value]) -> tuple[R
     return tuple(pair for pair in recurrences if pair.input not in fed)
 
 
-def _carried(graph: Graph, pairs: Sequence[_Pair]) -> Graph:
+def _carry(graph: Graph, pairs: Sequence[_Pair]) -> Graph:
     """The graph with states to feed back."""
     names = Names(names_in(graph))
     copies: list[Node] = []
@@ -142,16 +146,16 @@ def _origin_of(graph: Graph, value: Value) -> Origin:
     )
 
 
-def _fixed(graph: Graph, pairs: Sequence[_Pair], options: RewriteOptions, file: str) -> Graph:
+def _with_initial_states(graph: Graph, pairs: Sequence[_Pair], options: RewriteOptions, file: str) -> Graph:
     """The graph whose states begin with the same numbers in each call."""
     build = Builder(names_in(graph))
     initial: dict[Value, Value] = {}
     for pair in pairs:
         build.origin = _origin_of(graph, pair.output)
-        initial[pair.input] = _repeated(build, pair.input, _array(pair.input, options.state_arrays, file))
+        initial[pair.input] = _repeat(build, pair.input, _array(pair.input, options.state_arrays, file))
     gone = {pair.output for pair in pairs if not pair.stays}
     return replace(
-        graph.with_nodes([*build.nodes, *(node.reading(initial) for node in graph.nodes)], initial),
+        graph.with_nodes([*build.nodes, *(node.with_replacements(initial) for node in graph.nodes)], initial),
         inputs=tuple(value for value in graph.inputs if value not in initial),
         outputs=tuple(initial.get(value, value) for value in graph.outputs if value not in gone),
     )
@@ -179,7 +183,7 @@ def _array(state: Value, arrays: Mapping[str, Array], file: str) -> Array:
     return array.astype(state.dtype.numpy)
 
 
-def _repeated(build: Builder, state: Value, array: Array) -> Value:
+def _repeat(build: Builder, state: Value, array: Array) -> Value:
     """The array with each of its axes as long as that of the state."""
     value = build.constant(array, "initial")
     for axis, dim in enumerate(state.shape):
@@ -190,7 +194,7 @@ def _repeated(build: Builder, state: Value, array: Array) -> Value:
 
 
 def _problems(graph: Graph, own: Mapping[str, str], file: str) -> Iterable[ConversionError]:
-    outputs = {value.name: value for value in _shown(graph)}
+    outputs = {value.name: value for value in _visible_outputs(graph)}
     inputs = {value.name: value for value in graph.inputs}
     writers: dict[str, str] = {}
     for output, fed in own.items():

@@ -54,10 +54,10 @@ def blocked_layers(
     for number, (first, *others) in enumerate(without_rule.values()):
         blocked[first] = [_without_rule(first, others, framework, is_advised=number < _MOST_ADVISED)]
         blocked.update((layer, []) for layer in others)
-    return _fields_once(blocked)
+    return _without_duplicates(blocked)
 
 
-def _fields_once(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, list[ConversionError]]:
+def _without_duplicates(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, list[ConversionError]]:
     lacking = Counter(
         error.lacking
         for errors in blocked.values()
@@ -80,7 +80,7 @@ def _fields_once(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, 
 
 def _with_others(error: ConversionError, lacking: str, others: int) -> ConversionError:
     more = UnsupportedLayerError(
-        f"{error.problem}{_which_others_have(others)}",
+        f"{error.problem}{_other_layers_text(others)}",
         origin=error.origin,
         where=error.where,
         blob=error.blob,
@@ -91,7 +91,7 @@ def _with_others(error: ConversionError, lacking: str, others: int) -> Conversio
     return more
 
 
-def _which_others_have(count: int) -> str:
+def _other_layers_text(count: int) -> str:
     return {0: "", 1: ", which one other layer has"}.get(count, f", which {count} other layers have")
 
 
@@ -102,7 +102,7 @@ _SHORTEST = 3
 def _without_rule(
     first: Layer, others: Sequence[Layer], framework: Framework, *, is_advised: bool
 ) -> ConversionError:
-    more = _which_others_have(len(others))
+    more = _other_layers_text(len(others))
     problem = f"there is no rule for this {framework.kind_of(first)}{more}"
     because = framework.cause_of(first)
     error: ConversionError
@@ -167,7 +167,7 @@ def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[La
     )
 
 
-def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionError]:
+def unknown_input_errors(model: Model, names: Collection[str]) -> list[ConversionError]:
     """An error for each shape of a name that is not an input."""
     inputs = inputs_of(model)
     return [
@@ -183,7 +183,7 @@ def shapes_of_nothing(model: Model, names: Collection[str]) -> list[ConversionEr
     ]
 
 
-def refuse_rules_of_nothing(model: Model, options: RewriteOptions) -> None:
+def refuse_unknown_rules(model: Model, options: RewriteOptions) -> None:
     """Raise for rules of layers, and plugins for types, that the net does not have."""
     layers = [layer.name for layer in model.layers]
     types = [*dict.fromkeys(layer.type for layer in model.layers)]
@@ -206,7 +206,7 @@ def refuse_rules_of_nothing(model: Model, options: RewriteOptions) -> None:
     )
 
 
-def refuse_left_out(graph: Graph) -> None:
+def refuse_cut_net(graph: Graph) -> None:
     """Raise if the graph ends before layers of the net, and so has outputs that the user did not choose."""
     outputs = [value.name for value in graph.outputs if value not in graph.state_outputs]
     because = Worded("{} allows this only if you choose the outputs", Option("strict"))
@@ -220,7 +220,7 @@ def refuse_left_out(graph: Graph) -> None:
     )
 
 
-def refuse_states_of_nothing(model: Model, arrays: Mapping[str, Array], states: Collection[str]) -> None:
+def refuse_unknown_states(model: Model, arrays: Mapping[str, Array], states: Collection[str]) -> None:
     for name in arrays:
         if name not in states:
             raise NetError(
@@ -265,15 +265,15 @@ def refuse_unsuited_shapes(
     if not others or any(each.origin and each.origin.type == "Input" for each in errors):
         return
     try:
-        is_shapes_fault = is_sound(_omitting(options, others))
+        is_shapes_fault = is_sound(_without_shapes(options, others))
     except ConversionError:
         return
     if is_shapes_fault:
         because = Worded("with it, {}", _text(errors[0]))
-        raise_all([_unsuited(*layer_shapes[name], name, shape, because) for name, shape in others.items()])
+        raise_all([_shape_error(*layer_shapes[name], name, shape, because) for name, shape in others.items()])
 
 
-def _omitting(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOptions:
+def _without_shapes(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOptions:
     """The options without the shapes of these blobs."""
     shapes, profile = shapes_of_options(options), profile_of(options)
     return replace(
@@ -305,7 +305,7 @@ def _text(error: ConversionError) -> str:
     return Worded("{}: {}", ", ".join(place), error.problem) if place else error.problem
 
 
-def _unsuited(layer: Layer, sizes: Sizes, name: str, shape: Sizes, because: str) -> ConversionError:
+def _shape_error(layer: Layer, sizes: Sizes, name: str, shape: Sizes, because: str) -> ConversionError:
     own = Option("shapes", {name: sizes})
     has_other_axes = len(shape) != len(sizes)
     return ShapeError(

@@ -1,4 +1,4 @@
-"""What a message proposes as shapes of inputs is tried on the net's own layers before it is proposed."""
+"""Try shapes of inputs on the layers of a net before a message proposes them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class ShapeTrials:
         other_problems = {error.text for error in distinct(errors) if not isinstance(error, ShapeError)}
         return cls(model, replace(options, require_weights=False), attempt, other_problems)
 
-    def fitting(
+    def fit(
         self, shapes: Letters, pixels: tuple[int, int] | None = None
     ) -> tuple[Mapping[str, Sizes], Sequence[ConversionError]]:
-        """Shapes with which the layers fit; or the best that were found, and what is wrong with them."""
+        """Shapes that fit the layers; or the best that were found, and what is wrong with them."""
         return fitting_shapes(shapes, self.model.layers, self.misfits, pixels)
 
     def misfits(self, shapes: Mapping[str, Sizes]) -> Sequence[ConversionError]:
@@ -66,25 +66,25 @@ class ShapeTrials:
         ]
 
 
-def with_fitting_shapes(
+def advise_shapes(
     model: Model, options: RewriteOptions, attempt: Attempt, errors: Sequence[ConversionError]
 ) -> None:
-    """Add to errors about shapes with which shapes the net's layers fit, where the usual ones do not."""
+    """Add to errors about shapes the shapes that fit the layers of the net, where the usual ones do not."""
     if model.framework != "caffe" or options.dynamic or options.sizes or profile_of(options).names():
         return
     singles = distinct(errors)
     asking = [error for error in singles if _asks(error, model)]
     trials = ShapeTrials.of(model, options, attempt, errors)
     if asking:
-        shapes = _asked(asking, model)
+        shapes = _missing_shapes(asking, model)
         if trials.misfits(usual_shapes(shapes)):
-            _advise(asking, *trials.fitting(shapes))
+            _advise(asking, *trials.fit(shapes))
     elif all(isinstance(error, ShapeError) and _joins(error, model) for error in singles):
         _advise_pixels(singles[-1], _images(model, options), trials)
 
 
 def _joins(error: ConversionError, model: Model) -> bool:
-    """Whether several bottoms of a layer do not fit, which the net makes: they come by several ways from one image."""
+    """Whether bottoms of one layer that the net computes, on several ways from one image, do not fit."""
     joining = [layer for layer in model.layers if layer.origin == error.origin and len(layer.bottoms) > 1]
     return any(not {*inputs_of(model)}.issuperset(layer.bottoms) for layer in joining)
 
@@ -95,7 +95,7 @@ def _asks(error: ConversionError, model: Model) -> bool:
     )
 
 
-def _asked(errors: Sequence[ConversionError], model: Model) -> Letters:
+def _missing_shapes(errors: Sequence[ConversionError], model: Model) -> Letters:
     """The shapes that errors ask for."""
     shapes: dict[str, Sequence[int | str]] = {}
     for error in errors:
@@ -109,7 +109,7 @@ def _asked(errors: Sequence[ConversionError], model: Model) -> Letters:
 def _advise(
     asking: Sequence[ConversionError], shapes: Mapping[str, Sizes], misfits: Sequence[ConversionError]
 ) -> None:
-    """Say which shapes fit, in place of letters for other axes; or that those that were tried do not."""
+    """Add to the fixes the shapes that fit; or say that no usual shapes do."""
     last, tried = asking[-1], Option("shapes", shapes)
     if misfits:
         reason = misfits[0].text.splitlines()[0]
@@ -121,7 +121,7 @@ def _advise(
 
 
 def _with_other_axes(part: object, fitting: Mapping[str, Sizes]) -> Any:
-    """A text whose options state shapes with as many axes as those that fit."""
+    """The text; its options state the shapes that fit where the number of axes differs."""
     if isinstance(part, Worded):
         return part.with_parts(lambda each: _with_other_axes(each, fitting))
     if isinstance(part, Option) and part.name == "shapes" and isinstance(part.value, Mapping):
@@ -134,12 +134,12 @@ def _with_other_axes(part: object, fitting: Mapping[str, Sizes]) -> Any:
 
 
 def _advise_pixels(error: ConversionError, images: Mapping[str, Sizes], trials: ShapeTrials) -> None:
-    """Say with which images the layers fit, where all images have one size, which the user or the file states."""
+    """Add to the fix sizes of images that fit, if the user or the file states one size for all images."""
     pixels = {shape[2:] for shape in images.values()}
     if len(pixels) != 1:
         return
     (height, width), *_ = pixels
-    fitting, misfits = trials.fitting(
+    fitting, misfits = trials.fit(
         {name: (*shape[:2], "H", "W") for name, shape in images.items()}, (height, width)
     )
     if not misfits:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.images.rois import Rois, counted_from, rounded
 from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
 from prototrt.surgery.ops import MaxPool
@@ -84,7 +84,7 @@ class Maxima:
                 parts.append(wide.reshape(images, channels, height * width))
                 starts.append(starts[-1] + height * width)
                 widths.append(width)
-        rows = concatenated(parts, 2).transpose(0, 2, 1).reshape(images * starts[-1], channels)
+        rows = concatenate(parts, 2).transpose(0, 2, 1).reshape(images * starts[-1], channels)
         levels = range_of(computable(x.shape[3])).max.bit_length()
         return cls(rows, starts[-1], *_tables(build, starts[:-1], widths), levels)
 

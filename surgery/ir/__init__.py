@@ -1,6 +1,6 @@
 """The intermediate representation: a graph of primitives, in static single assignment, every value typed."""
 
-from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divided, range_of, rest_at
+from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divide, range_of, rest_at
 from prototrt.surgery.ir.graph import (
     Graph,
     Node,
@@ -59,7 +59,7 @@ __all__ = [
     "bodies",
     "computable",
     "describe",
-    "divided",
+    "divide",
     "element_count",
     "fixed",
     "measure",

@@ -164,7 +164,9 @@ class OpenSize(str):
         whole = [(monomial, factor // divisor) for monomial, factor in self.terms]
         rest = [(monomial, factor % divisor) for monomial, factor in self.terms]
         below = _size(rest, self)
-        return _size(whole, self) + (below // divisor if isinstance(below, int) else _rounded(below, divisor))
+        return _size(whole, self) + (
+            below // divisor if isinstance(below, int) else _floor_quotient(below, divisor)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def range_of(size: Size) -> Range:
     return size.range if isinstance(size, OpenSize) else Range(size, size, size)
 
 
-def divided(dividend: Size, divisor: Size) -> Size | None:
+def divide(dividend: Size, divisor: Size) -> Size | None:
     """The exact quotient, or None if the division leaves a rest for some sizes."""
     for form in (_shortest, _independent):
         quotient = _long_division(_sum(_terms(dividend)), _sum(_terms(divisor)), form)
@@ -281,7 +283,7 @@ def _order(monomial: Monomial) -> tuple[int, list[str]]:
     return -len(monomial), [str(atom) for atom in monomial]
 
 
-def _rounded(dividend: OpenSize, divisor: int) -> Size:
+def _floor_quotient(dividend: OpenSize, divisor: int) -> Size:
     """``dividend // divisor``, whose factors are from 0 to the divisor, as one quotient in lowest terms."""
     products = [term for term in dividend.terms if term[0]]
     number = next((factor for monomial, factor in dividend.terms if not monomial), 0)
@@ -315,12 +317,12 @@ def _shortest(terms: Products) -> Products:
     So ``H//2 + (H+1)//2`` is H, and ``H - H//2`` is ``(H+1)//2``. Where quotients are multiplied, one sum may have to
     be found before another one.
     """
-    while (shorter := _shortened(terms)) != terms:
+    while (shorter := _shorten(terms)) != terms:
         terms = shorter
     return terms
 
 
-def _shortened(terms: Products) -> Products:
+def _shorten(terms: Products) -> Products:
     """The terms, or a shorter form of them; each of the sums in them is looked at once."""
     families = {family for monomial in terms for family in _families(monomial)}
     for others, whole, divisor in sorted(families, key=str):

@@ -126,13 +126,13 @@ class Value:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """NumPy would write out a constant that repeats one number, and stores it once."""
-        from prototrt.surgery.ir.uniform_constants import seen_once  # it uses the names of this module
+        from prototrt.surgery.ir.uniform_constants import unbroadcast  # it uses the names of this module
 
-        data = None if self.data is None else seen_once(self.data)
-        return _unpickled, (self.name, self.dtype, self.shape, data, self.is_surgical)
+        data = None if self.data is None else unbroadcast(self.data)
+        return _unpickle, (self.name, self.dtype, self.shape, data, self.is_surgical)
 
 
-def _unpickled(name: str, dtype: DType, shape: Shape, data: Array | None, is_surgical: bool) -> Value:
+def _unpickle(name: str, dtype: DType, shape: Shape, data: Array | None, is_surgical: bool) -> Value:
     whole = None if data is None else np.broadcast_to(data, [int(dim) for dim in shape])
     return Value(name, dtype, shape, whole, is_surgical)
 
@@ -166,18 +166,18 @@ class Node:
         Types of 16 bits are computed in float32 and rounded at the end, as matrix units do.
         """
         try:
-            results = self.op.evaluate(*map(_widened, inputs))
+            results = self.op.evaluate(*map(_widen, inputs))
         except ConversionError as error:
             error.origin = error.origin or self.origin
             raise
-        return [_rounded(result, value) for result, value in zip(results, self.outputs, strict=True)]
+        return [_round(result, value) for result, value in zip(results, self.outputs, strict=True)]
 
     def at(self, sizes: Mapping[str, int]) -> Node:
         """This node with numbers for the open sizes of its primitive; itself if it has none."""
         op = self.op.at(sizes)
         return self if op is self.op else replace(self, op=op)
 
-    def reading(self, stands_for: Mapping[Value, Value]) -> Node:
+    def with_replacements(self, stands_for: Mapping[Value, Value]) -> Node:
         """This node, reading the replacements of its inputs; itself if none is replaced."""
         if stands_for.keys().isdisjoint(self.inputs):
             return self
@@ -195,7 +195,7 @@ class Recurrence:
     output: Value
     exposed: bool = False
 
-    def standing(self, stands_for: Mapping[Value, Value]) -> Recurrence:
+    def with_replacements(self, stands_for: Mapping[Value, Value]) -> Recurrence:
         """This pair over the replacements of its values."""
         before, after = (stands_for.get(value, value) for value in (self.input, self.output))
         return Recurrence(before, after, self.exposed)
@@ -256,7 +256,7 @@ class Graph:
             self,
             nodes=tuple(nodes),
             outputs=tuple(new.get(value, value) for value in self.outputs),
-            recurrences=tuple(pair.standing(new) for pair in self.recurrences),
+            recurrences=tuple(pair.with_replacements(new) for pair in self.recurrences),
         )
 
     def in_words_of(self, surface: Surface) -> Graph:
@@ -302,7 +302,7 @@ class Graph:
     def sizes(self, held: Mapping[Value, Array]) -> dict[str, int]:
         """The sizes of the symbols for these arrays of the inputs."""
         return {
-            name: source.solved(held[source.input].shape[source.axis])
+            name: source.solve(held[source.input].shape[source.axis])
             for name, source in symbol_sources(self.inputs).items()
         }
 
@@ -335,11 +335,11 @@ class Graph:
 _NAMES_OF_HALVES = [dtype.value for dtype in HALVES]
 
 
-def _widened(array: Array) -> Array:
+def _widen(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype.name in _NAMES_OF_HALVES else array
 
 
-def _rounded(array: Array, value: Value) -> Array:
+def _round(array: Array, value: Value) -> Array:
     return array.astype(value.dtype.numpy) if value.dtype in HALVES else array
 
 

@@ -48,13 +48,13 @@ class BindingLayout:
         """The name of each axis: ``"N"``, ``"T"``, ``"T*N"``; None if it is neither."""
         return tuple("*".join(factor.name for factor in factors) or None for factors in self.axes)
 
-    def moved_from_caffe(self, array: Array, sizes: Mapping[str, int] | None = None) -> Array:
+    def array_from_caffe(self, array: Array, sizes: Mapping[str, int] | None = None) -> Array:
         """This array in Caffe's layout, moved to this layout. Rows (T*N, ...) need the sizes of T and N, by symbol."""
-        return _moved(array, self.from_caffe, sizes or {})
+        return _move(array, self.from_caffe, sizes or {})
 
-    def moved_to_caffe(self, array: Array) -> Array:
+    def array_to_caffe(self, array: Array) -> Array:
         """This array in this layout, moved to Caffe's."""
-        return _moved(array, self.to_caffe, self.sizes(array))
+        return _move(array, self.to_caffe, self.sizes(array))
 
     def sizes(self, array: Array) -> dict[str, int]:
         """The sizes of steps and streams that vary, of an array in this layout."""
@@ -82,14 +82,14 @@ class Layout:
         bound_axes = [(name, self.bindings[name]) for name in arrays if name in self.bindings]
         # Rows (T*N, ...) come last: which T and N that is, other inputs tell.
         for name, layout in sorted(bound_axes, key=lambda each: len(each[1].axes) > arrays[each[0]].ndim):
-            moved[name] = layout.moved_from_caffe(arrays[name], sizes)
+            moved[name] = layout.array_from_caffe(arrays[name], sizes)
             sizes.update(layout.sizes(moved[name]))
         return moved
 
     def to_caffe(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Arrays by the names of inputs and outputs, moved to Caffe's layout; others stay as they are."""
         return {
-            name: self.bindings[name].moved_to_caffe(array) if name in self.bindings else array
+            name: self.bindings[name].array_to_caffe(array) if name in self.bindings else array
             for name, array in arrays.items()
         }
 
@@ -99,7 +99,7 @@ def stream_axis(names: Iterable[str | None]) -> int | None:
     return next((axis for axis, name in enumerate(names) if name == STREAMS), None)
 
 
-def _moved(array: Array, ops: Iterable[Op], sizes: Mapping[str, int]) -> Array:
+def _move(array: Array, ops: Iterable[Op], sizes: Mapping[str, int]) -> Array:
     for op in ops:
         (array,) = op.at(sizes).evaluate(array)
     return array

@@ -24,10 +24,10 @@ class Source:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled with its digest: the file may not be there where it is unpickled."""
-        return _digested, (self.role, self.file, self.digest())
+        return _source, (self.role, self.file, self.digest())
 
 
-def _digested(role: str, file: str, digest: str | None) -> Source:
+def _source(role: str, file: str, digest: str | None) -> Source:
     return Source(role, file, lambda: digest)
 
 

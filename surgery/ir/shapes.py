@@ -178,7 +178,7 @@ class SymbolSource:
         """Whether the axis is as long as the symbol says."""
         return (self.factor, self.summand) == (1, 0)
 
-    def solved(self, size: Any) -> Any:
+    def solve(self, size: Any) -> Any:
         """The size of the symbol where the axis has this length, a number or anything that adds and divides."""
         return (size + -self.summand) // self.factor
 

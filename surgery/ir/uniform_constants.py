@@ -15,14 +15,14 @@ MOST_WRITTEN_OUT = 1 << 16
 """The limit for constants that do not repeat one number: a net of a few lines must not take gigabytes."""
 
 
-def is_repeated(array: Array) -> bool:
+def is_broadcast(array: Array) -> bool:
     """Whether the array is a broadcast of one number."""
     return array.size > 0 and not any(array.strides)
 
 
-def seen_once(array: Array) -> Array:
+def unbroadcast(array: Array) -> Array:
     """The array, or its one number if it is a broadcast of a single number."""
-    return array[(slice(1),) * array.ndim] if is_repeated(array) else array
+    return array[(slice(1),) * array.ndim] if is_broadcast(array) else array
 
 
 def memory_of(array: Array) -> tuple[object, ...]:
@@ -32,23 +32,23 @@ def memory_of(array: Array) -> tuple[object, ...]:
 
 def are_equal(a: Array, b: Array) -> bool:
     """Whether two arrays hold the same numbers. A repeated number is compared once."""
-    if a.shape == b.shape and is_repeated(a) and is_repeated(b):
-        a, b = seen_once(a), seen_once(b)
+    if a.shape == b.shape and is_broadcast(a) and is_broadcast(b):
+        a, b = unbroadcast(a), unbroadcast(b)
     return np.array_equal(a, b)
 
 
 def map_elements(function: Callable[..., Array], *arrays: Array) -> Array:
     """Apply an element-wise function to arrays. A repeated number is computed once."""
-    if not all(map(is_repeated, arrays)):
+    if not all(map(is_broadcast, arrays)):
         return function(*arrays)
-    once = function(*map(seen_once, arrays))
+    once = function(*map(unbroadcast, arrays))
     return np.broadcast_to(once.reshape(()), np.broadcast_shapes(*(array.shape for array in arrays)))
 
 
-def stacked(arrays: Sequence[Array], axis: int = 0) -> Array:
+def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
     """Several arrays concatenated along an axis, by default axis 0."""
     first = arrays[0][(0,) * arrays[0].ndim]
-    if all(is_repeated(array) and array[(0,) * array.ndim] == first for array in arrays):
+    if all(is_broadcast(array) and array[(0,) * array.ndim] == first for array in arrays):
         shape = arrays[0].shape
         total = sum(array.shape[axis] for array in arrays)
         return np.broadcast_to(first, (*shape[:axis], total, *shape[axis + 1 :]))

@@ -57,7 +57,7 @@ class _Scopes:
         for node in graph.nodes:
             for value in node.inputs:
                 if seen.get(value.name) is not value and value.data is None:
-                    raise InvalidGraphError(f"{node.name} reads {value.name} {self._why_unseen(value)}")
+                    raise InvalidGraphError(f"{node.name} reads {value.name} {self._scope_fault(value)}")
             self._write(node.outputs, seen, node.name)
             if node.name in nodes:
                 raise InvalidGraphError(f"two nodes are called {node.name}")
@@ -71,7 +71,7 @@ class _Scopes:
             if seen.get(value.name) is not value and value.data is None:
                 raise InvalidGraphError(f"output {value.name}{place} is never written")
 
-    def _why_unseen(self, value: Value) -> str:
+    def _scope_fault(self, value: Value) -> str:
         return "outside its scope" if value in self.written else "before it is written"
 
     def _write(self, values: Iterable[Value], seen: dict[str, Value], writer: str) -> None:
@@ -95,20 +95,20 @@ def check_types(node: Node) -> None:
     for position, value in enumerate(node.inputs):
         if value.data is None:
             if position in node.op.constants:
-                raise InvalidGraphError(f"{_named(node)}: input {position}, {value}, is not constant")
+                raise InvalidGraphError(f"{_node_text(node)}: input {position}, {value}, is not constant")
         elif (value.data.shape, value.data.dtype) != (value.shape, value.dtype.numpy):
             raise InvalidGraphError(
-                f"{_named(node)}: the constant {value} holds {value.data.dtype}{[*value.data.shape]}"
+                f"{_node_text(node)}: the constant {value} holds {value.data.dtype}{[*value.data.shape]}"
             )
     expected = _types_by_rule(node)
     types = [(value.dtype, value.shape) for value in node.outputs]
     if types != expected:
         rule = ", ".join(_text(dtype, shape) for dtype, shape in expected)
         raise InvalidGraphError(
-            f"{_named(node)} writes {', '.join(map(str, node.outputs))}, but its rule gives {rule}"
+            f"{_node_text(node)} writes {', '.join(map(str, node.outputs))}, but its rule gives {rule}"
         )
     for fault in node.op.faults(node.inputs):
-        raise InvalidGraphError(f"{_named(node)}: {fault}")
+        raise InvalidGraphError(f"{_node_text(node)}: {fault}")
 
 
 def _types_by_rule(node: Node) -> Sequence[tuple[DType, Shape]]:
@@ -118,7 +118,7 @@ def _types_by_rule(node: Node) -> Sequence[tuple[DType, Shape]]:
         return [(dtype, tuple(shape)) for dtype, shape in zip(dtypes, shapes, strict=True)]
     except Exception as error:  # whatever a rule stumbles over
         read = ", ".join(map(str, node.inputs))
-        raise InvalidGraphError(f"{_named(node)} cannot read {read}: {error}") from error
+        raise InvalidGraphError(f"{_node_text(node)} cannot read {read}: {error}") from error
 
 
 def _check_recurrences(graph: Graph) -> None:
@@ -136,7 +136,7 @@ def _check_recurrences(graph: Graph) -> None:
         raise InvalidGraphError("the outputs of the graph do not end with its states")
 
 
-def _named(node: Node) -> str:
+def _node_text(node: Node) -> str:
     return f"{node.name} ({describe(node.op)})"
 
 

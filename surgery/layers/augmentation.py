@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded, counted
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import fixed
 
@@ -87,7 +87,7 @@ def _middle(x: Value, axis: int, size: int, field: str) -> Value:
         return x.slice(axis, before, size)
     share = float(np.float32(whole) - _REACH - np.float32(whole - 2))
     last = x.slice(axis, whole - 2) * (1 - share) + x.slice(axis, whole - 1) * share
-    return concatenated([x.slice(axis, 0, whole - 1), last], axis)
+    return concatenate([x.slice(axis, 0, whole - 1), last], axis)
 
 
 def _mean_of_blobs(build: LayerBuilder, layer: Layer, y: Value) -> Value:

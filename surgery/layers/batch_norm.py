@@ -10,7 +10,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.building.expression import Value, centred
+from prototrt.surgery.building.expression import Value, centre
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.building.limits import MOST_AXES
@@ -131,7 +131,7 @@ def _refuse_learning(layer: Layer) -> None:
 
 def _of_batch(x: Value, eps: float, is_inside: bool) -> Value:
     """Normalized with mean and variance over all axes but the channels'."""
-    difference, variance, _ = centred(x, (0, *range(2, len(x.shape))))
+    difference, variance, _ = centre(x, (0, *range(2, len(x.shape))))
     deviation = variance.shifted(eps).sqrt() if is_inside else variance.sqrt().shifted(eps)
     return difference / deviation
 

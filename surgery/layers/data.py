@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.blob_numbers import filled
+from prototrt.surgery.building.blob_numbers import filler_numbers
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.building.limits import refuse_too_many
@@ -110,7 +110,7 @@ def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Ar
     refuse_too_many(prod(shape), shape, f'top "{layer.top_blob(index)}"')
     if filler is None:
         return np.broadcast_to(np.float32(0), shape)
-    data = filled(filler, shape)
+    data = filler_numbers(filler, shape)
     if data is None:
         raise UnsupportedLayerError(
             f'data_filler is "{filler.type}", expected "constant" or "bilinear"',

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.ir import Array, fixed
-from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements
+from prototrt.surgery.ir.uniform_constants import is_broadcast, map_elements
 from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
 
 EPSILON = 1e-5
@@ -103,7 +103,7 @@ def _read(build: LayerBuilder, layer: Layer, count: int, growth: int, channels: 
 def _filter(build: LayerBuilder, layer: Layer, shape: tuple[int, ...]) -> Array:
     filler = field_if_set(layer.param, "Filter_Filler")
     stored = build.parameter(layer, shape, "filter", filler=filler).array
-    return stored if is_repeated(stored) else np.ascontiguousarray(stored[:, :, ::-1, ::-1])
+    return stored if is_broadcast(stored) else np.ascontiguousarray(stored[:, :, ::-1, ::-1])
 
 
 def _norm_blobs(build: LayerBuilder, layer: Layer, widths: list[int]) -> list[list[Array]]:

@@ -18,7 +18,7 @@ from prototrt.surgery.building.layer_builder import (
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType, OpenSize, open_count
 from prototrt.surgery.ir.range_words import one_size
-from prototrt.surgery.ir.uniform_constants import is_repeated
+from prototrt.surgery.ir.uniform_constants import is_broadcast
 from prototrt.surgery.ops import Cast, Gather
 
 
@@ -107,9 +107,9 @@ def _rows_of_length_one(build: LayerBuilder, layer: Layer, weights: Value) -> Va
         )
     assert weights.data is not None
     # All rows are one row, if one number is repeated.
-    stored = weights.data[:1] if is_repeated(weights.data) else weights.data
+    stored = weights.data[:1] if is_broadcast(weights.data) else weights.data
     lengths = np.sqrt(np.square(stored, dtype=np.float64).sum(1, keepdims=True) + 1e-6)
-    rows = (stored[:, :1] if is_repeated(weights.data) else stored) / lengths
+    rows = (stored[:, :1] if is_broadcast(weights.data) else stored) / lengths
     return build.constant(np.broadcast_to(rows.astype(np.float32), weights.data.shape), "unit_rows")
 
 

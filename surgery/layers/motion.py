@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.images.sampling import Tap, linear_taps, pixel_rows, sampled
@@ -57,7 +57,7 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
         rows = second.slice(2, farthest + down, seen[0])
         planes.append(compare(first, rows, [farthest + move for move in moves]))
     means = AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
-    return [concatenated(planes, 1).apply(means)]
+    return [concatenate(planes, 1).apply(means)]
 
 
 def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
@@ -127,7 +127,7 @@ def _differences(a: Value, b: Value, starts: list[int]) -> Value:
     for start in starts:
         difference = a - b.slice(3, start, width)
         differences.append(difference.at_least(0 - difference).sum(1) / channels)
-    return concatenated(differences, 1)
+    return concatenate(differences, 1)
 
 
 @layer_rule("FlowWarp")
@@ -288,7 +288,7 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Valu
         else next(columns)
         for name in names
     ]
-    return concatenated(parts, 1).reshape(items, 2, 3)
+    return concatenate(parts, 1).reshape(items, 2, 3)
 
 
 def _taps_inside(place: Value, size: Size) -> list[Tap]:

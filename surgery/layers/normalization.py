@@ -6,7 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.expression import Value, centred
+from prototrt.surgery.building.expression import Value, centre
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -123,7 +123,7 @@ def group_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             fix=f"set {names[0]} in group_norm_param",
         )
     parts = x.reshape(x.shape[0], groups, channels // groups, *x.shape[2:])
-    difference, variance, _ = centred(parts, tuple(range(2, len(parts.shape))))
+    difference, variance, _ = centre(parts, tuple(range(2, len(parts.shape))))
     normal = (difference / variance.shifted(layer.param.eps).sqrt()).reshape(*x.shape)
     if names == ["group"]:
         shape = (1, channels, 1, 1)
@@ -185,7 +185,7 @@ def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     expect_axes(layer, 0, x, "at most four axes", 0, 4)
     image = build.aligned(x, 4, 0)
-    difference, variance, _ = centred(image, (1, 2, 3) if param.across_channels else (2, 3))
+    difference, variance, _ = centre(image, (1, 2, 3) if param.across_channels else (2, 3))
     if not param.normalize_variance:
         return [difference]
     if param.add_eps_before_sqrt:

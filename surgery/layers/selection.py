@@ -8,7 +8,7 @@ from typing import Any
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
@@ -266,8 +266,8 @@ def combination(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
             because="the fork keeps old numbers in a gap",
             fix=CUT_BEFORE_LAYER,
         )
-    lines = [concatenated([part for _, part in row], 3) for row in whole]
-    return [concatenated(lines, 2)]
+    lines = [concatenate([part for _, part in row], 3) for row in whole]
+    return [concatenate(lines, 2)]
 
 
 def _corners(layer: Layer, count: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
     refuse_in_place,
 )
-from prototrt.surgery.ir import Shape, Size, computable, divided, fixed, range_of, rest_at
+from prototrt.surgery.ir import Shape, Size, computable, divide, fixed, range_of, rest_at
 from prototrt.surgery.ops import Concat, Pad, Reverse, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
@@ -72,7 +72,7 @@ def slice_layer(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def _parts(points: list[int], size: Size, count: int) -> list[tuple[Size, Size]]:
     """The start and the size of each of ``count`` parts of ``size`` elements."""
     if not points:
-        part = divided(size, count)
+        part = divide(size, count)
         if part is None:
             raise ShapeError(
                 f"{size} elements cannot be cut into {count} equal parts",
@@ -273,7 +273,7 @@ def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     channels = fixed(sizes[0], "axis 1 (channels)")
     rows, columns = (computable(size, f"axis {axis}") for axis, size in enumerate(sizes[1:], 2))
     is_reverse = bool(layer.param.reverse)
-    if channels % stride**2 or (not is_reverse and None in (divided(rows, stride), divided(columns, stride))):
+    if channels % stride**2 or (not is_reverse and None in (divide(rows, stride), divide(columns, stride))):
         raise ShapeError(
             f"shape is {x.shape}, expected channels that {stride**2} divides"
             + ("" if is_reverse else f", and a height and a width that {stride} divides"),

@@ -8,7 +8,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
-from prototrt.surgery.building.shape_advice import dims, resizing
+from prototrt.surgery.building.shape_advice import dims, resize_advice
 from prototrt.surgery.ir import Dim, Shape, measure
 
 
@@ -26,7 +26,7 @@ def _ways(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value], index: in
     """What helps: another shape of an input, a Reshape, a layer that broadcasts, a Crop."""
     x, other = bottoms[0].shape, bottoms[index].shape
     first, name = layer.bottom_blob(0), layer.bottom_blob(index)
-    ways = [resizing(build, bottoms[index], x), resizing(build, bottoms[0], other)]
+    ways = [resize_advice(build, bottoms[index], x), resize_advice(build, bottoms[0], other)]
     repairs = [way for way in ways[: 2 if len(bottoms) == 2 else 1] if way is not None]
     if measure(x) == measure(other):
         repairs.append(f'put a Reshape with the shape {dims(x)} between "{name}" and this layer')

@@ -12,7 +12,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.ir import Array, Shape, Size, computable, element_count, fixed, range_of
-from prototrt.surgery.ops.windows import Images, larger_smallest, seen_from, sizes_of, windows_that_fit
+from prototrt.surgery.ops.windows import Images, larger_smallest, sizes_of, window_index, windows_that_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Convolution(Kernels):
         kernels = kernel.reshape(self.group, -1, *kernel.shape[1:])
         for place in product(*map(range, kernel.shape[2:])):
             corner = [p * d for p, d in zip(place, self.dilation, strict=True)]
-            seen = images[seen_from(corner, self.stride, out[2:])]
-            weights = kernels[seen_from(place, [1] * len(place), [1] * len(place))]
+            seen = images[window_index(corner, self.stride, out[2:])]
+            weights = kernels[window_index(place, [1] * len(place), [1] * len(place))]
             for g in range(self.group):
                 sums[g] += np.tensordot(weights[g].reshape(weights.shape[1:3]), seen[:, g], axes=(1, 1))
         y = np.moveaxis(sums.reshape(kernel.shape[0], *sums.shape[2:]), 0, 1)
@@ -98,7 +98,7 @@ class Deconvolution(Kernels):
         sums = np.zeros((self.group, kernel.shape[1], x.shape[0], *whole), x.dtype)
         for place in product(*map(range, kernel.shape[2:])):
             corner = [p * d for p, d in zip(place, self.dilation, strict=True)]
-            lands = seen_from(corner, self.stride, x.shape[2:])
+            lands = window_index(corner, self.stride, x.shape[2:])
             here: Any = (..., *place)
             for g in range(self.group):
                 sums[g][lands] += np.tensordot(kernels[g][here], images[:, g], axes=(0, 1))
@@ -139,5 +139,5 @@ class Patches(Images):
             [p * d for p, d in zip(place, self.dilation, strict=True)]
             for place in product(*map(range, self.window))
         )
-        seen = [padded[seen_from(corner, self.stride, out[2:])] for corner in corners]
+        seen = [padded[window_index(corner, self.stride, out[2:])] for corner in corners]
         return [np.stack(seen, 2).reshape(x.shape[0], *out[1:])]

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from prototrt.surgery.ir import Array, Shape, computable, fixed
-from prototrt.surgery.ops.windows import Images, seen_from
+from prototrt.surgery.ops.windows import Images, window_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Windows(Images):
             spatial.append((size - self.window[axis]) // self.stride[axis] + 1)
         return [(*x[:2], *spatial)]
 
-    def _seen(self, x: Array, fill: float) -> Iterator[Array]:
+    def _window_elements(self, x: Array, fill: float) -> Iterator[Array]:
         """For each place in the window, the elements of x at that place in all windows."""
         pads = zip(self.before, self.after, strict=True)
         padded = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
         (out,) = self.shape(x.shape)
         for place in product(*map(range, self.window)):
-            yield padded[seen_from(place, self.stride, out[2:])]
+            yield padded[window_index(place, self.stride, out[2:])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class MaxPool(Windows):
         is_float = x.dtype.kind == "f"
         lowest, padding = (np.finfo(x.dtype).min, -np.inf) if is_float else (np.iinfo(x.dtype).min,) * 2
         largest = np.full([fixed(size, "a size") for size in out], lowest, x.dtype)
-        for seen in self._seen(x, padding):
+        for seen in self._window_elements(x, padding):
             largest = np.where(seen > largest, seen, largest)
         return [largest]
 
@@ -70,7 +70,9 @@ class MaxPoolIndex(Windows):
         sizes = [fixed(size, "a size") for size in out]
         largest, index = np.full(sizes, np.finfo(x.dtype).min, x.dtype), np.full(sizes, -1, x.dtype)
         places = np.arange(x.shape[2] * x.shape[3], dtype=x.dtype).reshape(1, 1, *x.shape[2:])
-        for seen, place in zip(self._seen(x, -np.inf), self._seen(places, -1), strict=True):
+        for seen, place in zip(
+            self._window_elements(x, -np.inf), self._window_elements(places, -1), strict=True
+        ):
             index = np.where(seen > largest, place, index)
             largest = np.where(seen > largest, seen, largest)
         return [index]
@@ -81,8 +83,8 @@ class AveragePool(Windows):
     """The sum of each window divided by the number of its elements that are not padding."""
 
     def evaluate(self, x: Array) -> list[Array]:
-        total = sum(self._seen(x, 0))
-        count = sum(self._seen(np.ones_like(x), 0))
+        total = sum(self._window_elements(x, 0))
+        count = sum(self._window_elements(np.ones_like(x), 0))
         return [np.asarray(total / count, x.dtype)]
 
 
@@ -94,6 +96,6 @@ class StochasticPool(Windows):
     """
 
     def evaluate(self, x: Array) -> list[Array]:
-        total = np.asarray(sum(self._seen(x, 0)))
-        squares = np.asarray(sum(seen * seen for seen in self._seen(x, 0)))
+        total = np.asarray(sum(self._window_elements(x, 0)))
+        squares = np.asarray(sum(seen * seen for seen in self._window_elements(x, 0)))
         return [np.where(total > 0, squares / np.where(total > 0, total, 1), 0).astype(x.dtype)]

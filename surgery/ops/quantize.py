@@ -15,7 +15,7 @@ LARGEST = {DType.INT8: 127.0, DType.FLOAT8: 448.0}
 """What the largest magnitude of a tensor becomes. int8 also has -128, which a range does not use."""
 
 
-class Scaled(Op):
+class ScaledOp(Op):
     """A primitive with one scale for a tensor, or with ``axis`` one for each element of that axis."""
 
     __slots__ = ()
@@ -41,13 +41,13 @@ class Scaled(Op):
         changed: Op = this if self.axis is None else replace(this, axis=places[self.axis])
         return changed
 
-    def _aligned(self, scale: Array, x: Array) -> Array:
+    def _align(self, scale: Array, x: Array) -> Array:
         """The scale in a shape that broadcasts against x."""
         return scale if self.axis is None else scale.reshape(-1, *(1,) * (x.ndim - 1 - self.axis))
 
 
 @dataclass(frozen=True, slots=True)
-class Quantize(Scaled):
+class Quantize(ScaledOp):
     """``x / scale`` in 8 bits, rounded to the nearest number, ties to even; what is larger becomes the largest.
 
     int8 is from -128 to 127, float8 (e4m3) from -448 to 448. x and scale have one type.
@@ -60,14 +60,14 @@ class Quantize(Scaled):
         return [self.to]
 
     def evaluate(self, x: Array, scale: Array) -> list[Array]:
-        y = x / self._aligned(scale, x)
+        y = x / self._align(scale, x)
         if self.to is DType.INT8:
             return [np.clip(np.rint(y), -128, 127).astype(np.int8)]
         return [np.clip(y, -LARGEST[self.to], LARGEST[self.to]).astype(self.to.numpy)]
 
 
 @dataclass(frozen=True, slots=True)
-class Dequantize(Scaled):
+class Dequantize(ScaledOp):
     """``x * scale`` for x of 8 bits, in the type of the scale."""
 
     weights: ClassVar[tuple[int, ...]] = (0,)
@@ -80,4 +80,4 @@ class Dequantize(Scaled):
         return [] if inputs[0].dtype in EIGHT_BITS else [f"it reads {inputs[0].dtype.value}"]
 
     def evaluate(self, x: Array, scale: Array) -> list[Array]:
-        return [x.astype(np.float32) * self._aligned(scale, x)]
+        return [x.astype(np.float32) * self._align(scale, x)]

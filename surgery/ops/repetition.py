@@ -8,7 +8,7 @@ from typing import Generic
 
 from prototrt.surgery.ir import Array, DType, Shape, Value
 from prototrt.surgery.ir.axes import Tie, at_same_places
-from prototrt.surgery.ops.scan import Item, Repeating
+from prototrt.surgery.ops.scan import BodyOp, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RoundOutputs(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class While(Repeating):
+class While(BodyOp):
     """Runs ``body`` once, then repeats it while another round is needed. Its outputs are the states after the last.
 
     ``named_inputs`` and ``round_outputs`` sort operands by role: see ``WhileInputs`` and ``RoundOutputs``. With

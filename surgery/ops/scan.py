@@ -50,7 +50,7 @@ class ScanOutputs(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Repeating(Op):
+class BodyOp(Op):
     """What Scan and While have in common: a body that runs several times, and reads what the node reads."""
 
     graphs: ClassVar[tuple[str, ...]] = ("body",)
@@ -74,7 +74,7 @@ class Repeating(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(Repeating):
+class Scan(BodyOp):
     """Runs ``body`` once for every element of axis 0 of its sequences.
 
     ``states`` and ``sequences`` are counts. All other inputs are invariants; all other outputs are

@@ -56,7 +56,7 @@ def windows_that_fit(size: Size, extent: int, stride: int, axis: int) -> Size:
     return (size - extent) // stride + 1
 
 
-def seen_from(place: Sequence[int], stride: Sequence[int], out: Sequence[Dim]) -> Any:
+def window_index(place: Sequence[int], stride: Sequence[int], out: Sequence[Dim]) -> Any:
     """NumPy index of the elements that one place of the window meets, over all windows.
 
     ``place`` is the element's offset from the window's corner, ``out`` the number of

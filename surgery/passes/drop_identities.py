@@ -18,7 +18,7 @@ def drop_identities(graph: Graph) -> Graph:
     stands_for: dict[Value, Value] = {}
     kept: list[Node] = []
     for node in graph.nodes:  # topological order: a chain of copies collapses in one walk
-        node = node.reading(stands_for)
+        node = node.with_replacements(stands_for)
         if isinstance(node.op, Identity) and node.outputs[0] not in graph.outputs:
             stands_for[node.outputs[0]] = node.inputs[0]
         else:

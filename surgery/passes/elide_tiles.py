@@ -83,7 +83,7 @@ def _bypass_tiles(node: Node, untiled: Mapping[Value, Value]) -> Node:
             if outside in untiled
         }
         body = node.op.body
-        nodes = [inside.reading(inner) for inside in body.nodes]
+        nodes = [inside.with_replacements(inner) for inside in body.nodes]
         inputs = tuple(inner.get(value, value) for value in body.inputs)
         node = replace(node, op=replace(node.op, body=replace(body, nodes=tuple(nodes), inputs=inputs)))
-    return node.reading(untiled)
+    return node.with_replacements(untiled)

@@ -41,7 +41,7 @@ def fold_constants(graph: Graph) -> Graph:
     kept: list[Node] = []
     room = MOST
     for node in graph.nodes:
-        node = node.reading(stands_for)
+        node = node.with_replacements(stands_for)
         if _is_foldable(node, graph) and (written := _count(node.outputs)) <= room:
             room -= written
             with np.errstate(all="ignore"):  # Caffe continues with infinity and NaN

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from prototrt.surgery.ir import Array, DType, Op, Value
-from prototrt.surgery.ir.uniform_constants import map_elements, memory_of, seen_once
+from prototrt.surgery.ir.uniform_constants import map_elements, memory_of, unbroadcast
 
 LARGEST = float(np.finfo(np.float16).max)
 """65504. Larger numbers become infinite."""
@@ -51,7 +51,7 @@ def precision_loss(op: Op, constants: Sequence[Value], *, beside_weights: bool =
 
 def _largest(value: Value) -> float:
     """The largest magnitude of finite numbers."""
-    data = seen_once(value.array)
+    data = unbroadcast(value.array)
     largest = max(float(data.max(initial=0)), -float(data.min(initial=0)))
     return largest if np.isfinite(largest) else float(np.abs(data[np.isfinite(data)]).max(initial=0))
 

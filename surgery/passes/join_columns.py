@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed, symbols_in
-from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Binary, Concat, MatMul, Slice
 from prototrt.surgery.passes.sums import Sums, Term, is_product, write_sum
@@ -190,10 +190,10 @@ def _write(build: Builder, group: _JointProducts) -> None:
     last = len(rows[0].shape) - 1
     side_by_side = build.add(Concat(last), *rows, hint="side_by_side")
     blocks = [
-        stacked([_block(product, segment) for product in group.products], axis=last)
+        concatenate([_block(product, segment) for product in group.products], axis=last)
         for segment in group.segments
     ]
-    weights = build.constant(stacked(blocks, axis=last - 1), "weights")
+    weights = build.constant(concatenate(blocks, axis=last - 1), "weights")
     joint = build.add(MatMul(transpose_b=True), side_by_side, weights, hint="joined_product")
     start = 0
     for segment in group.segments:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Value
-from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import Binary, Concat, MatMul
 from prototrt.surgery.passes.sums import Sums, Term, write_sum
@@ -52,5 +52,5 @@ def _product(build: Builder, group: Sequence[Term]) -> Value:
     rows, weights = zip(*(node.inputs for node in nodes), strict=True)
     last = len(rows[0].shape) - 1
     side_by_side = build.add(Concat(last), *rows, hint="side_by_side")
-    both = build.constant(stacked([value.data for value in weights], axis=last), "weights")
+    both = build.constant(concatenate([value.data for value in weights], axis=last), "weights")
     return build.add(MatMul(transpose_b=True), side_by_side, both, hint="joined_product")

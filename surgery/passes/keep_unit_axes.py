@@ -64,7 +64,7 @@ class _NodesWithAxes:
 
     def add(self, node: Node) -> None:
         """Add a node, over lifted values if it can work on them."""
-        node = node.reading(self._stands_for)
+        node = node.with_replacements(self._stands_for)
         x, y, row = node.inputs[0] if node.inputs else None, node.outputs[0], _constant_row(node)
         self.build.origin = node.origin
         drops_axis = x is not None and isinstance(node.op, Reshape) and x.shape == (1, *y.shape)

@@ -140,7 +140,7 @@ class _MovedGraph:
         old = self._old
         for node in old.nodes:
             outputs = tuple(self._inner.get(value, value) for value in node.outputs)
-            self._build.nodes.append(replace(node.reading(self._inner), outputs=outputs))
+            self._build.nodes.append(replace(node.with_replacements(self._inner), outputs=outputs))
         moved = old.with_nodes([*self._build.nodes, *self._last], self._outer)
         return replace(moved, inputs=tuple(self._outer.get(value, value) for value in old.inputs))
 

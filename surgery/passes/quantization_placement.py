@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from prototrt.surgery.ir import DType, Graph, Node, Value, walk
-from prototrt.surgery.ir.uniform_constants import seen_once
+from prototrt.surgery.ir.uniform_constants import unbroadcast
 from prototrt.surgery.ops import (
     ADD,
     Concat,
@@ -122,7 +122,7 @@ def is_quantizable(node: Node, options: RewriteOptions) -> bool:
     if isinstance(op, Deconvolution) and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
         return False  # TensorRT for RTX takes it only with zeros written into its weights
     constants = [value.data for value in node.inputs[:2] if value.data is not None]
-    return len(constants) < 2 and all(np.isfinite(seen_once(data)).all() for data in constants)
+    return len(constants) < 2 and all(np.isfinite(unbroadcast(data)).all() for data in constants)
 
 
 def _first_convolutions(graph: Graph) -> Iterator[Node]:

@@ -11,7 +11,7 @@ import numpy as np
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, DType, Graph, Node, Op, Value
-from prototrt.surgery.ir.uniform_constants import is_repeated, map_elements, seen_once
+from prototrt.surgery.ir.uniform_constants import is_broadcast, map_elements, unbroadcast
 from prototrt.surgery.ops import Convolution, Deconvolution, Dequantize, MatMul, Quantize, Scan
 from prototrt.surgery.ops.quantize import LARGEST
 from prototrt.surgery.options import RewriteOptions
@@ -194,7 +194,7 @@ class _QuantizedNodes:
         residual = self.placement.residuals.get(node)
         if residual is None:
             return node
-        return node.reading({residual: self._read_in_8_bits(residual)})
+        return node.with_replacements({residual: self._read_in_8_bits(residual)})
 
     def _read_in_8_bits(self, value: Value) -> Value:
         """The value as products read it: quantized and dequantized, once for all readers."""
@@ -261,12 +261,12 @@ def _output_axes(op: Op, inputs: Sequence[Value]) -> list[int]:
 def _weights_in_8_bits(data: Array, axis: int, scheme: _Scheme) -> tuple[Array, Array]:
     """One scale for each element of the axis, and the numbers of 8 bits; both ends of the range are used alike."""
     count, others = data.shape[axis], tuple(other for other in range(data.ndim) if other != axis)
-    if is_repeated(data):
-        largest = np.broadcast_to(np.abs(seen_once(data)).reshape(()), (count,))
+    if is_broadcast(data):
+        largest = np.broadcast_to(np.abs(unbroadcast(data)).reshape(()), (count,))
     else:
         largest = np.maximum(data.max(others, initial=0), -data.min(others, initial=0))
     scale = map_elements(scheme.scale, largest)
-    aligned = seen_once(scale).reshape(-1, *(1,) * (data.ndim - 1 - axis))
+    aligned = unbroadcast(scale).reshape(-1, *(1,) * (data.ndim - 1 - axis))
     limit, op = LARGEST[scheme.to], Quantize(scheme.to)
 
     def numbers(weights: Array, scales: Array) -> Array:

@@ -112,7 +112,8 @@ def _rename(graph: Graph, nodes: Iterable[Node], stands_for: Mapping[Value, Valu
     return graph.with_nodes(
         (
             replace(
-                node.reading(final), outputs=tuple(stands_for.get(value, value) for value in node.outputs)
+                node.with_replacements(final),
+                outputs=tuple(stands_for.get(value, value) for value in node.outputs),
             )
             for node in nodes
         ),

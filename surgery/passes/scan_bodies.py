@@ -121,6 +121,8 @@ def _sink(build: Builder, node: Node, sums: Mapping[Value, Node]) -> Node:
             row = sums[outside].inputs[1]
             flat = build.reshape(row, row.shape[1:])
             stands_for[inside] = build.add(ADD, inside, flat, hint="sum")
-    changed = body.with_nodes([*build.nodes, *(each.reading(stands_for) for each in body.nodes)], stands_for)
+    changed = body.with_nodes(
+        [*build.nodes, *(each.with_replacements(stands_for) for each in body.nodes)], stands_for
+    )
     read = {outside: each.inputs[0] for outside, each in sums.items()}
-    return replace(node.reading(read), op=replace(node.op, body=changed))
+    return replace(node.with_replacements(read), op=replace(node.op, body=changed))

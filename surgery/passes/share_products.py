@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
-from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.ir.verification import needs
 from prototrt.surgery.ops import ADD, MatMul, Reshape, Scan, Slice
 
@@ -102,8 +102,8 @@ def _pairs(sides_of: Mapping[Hashable, list[_Side]]) -> list[tuple[_Side, _Side]
 def _join(build: Builder, x: Value, sides: tuple[_Side, ...]) -> None:
     """One product and one sum, and a Slice for each side that writes the output of its old sum."""
     build.origin = sides[0].product.origin
-    weights = build.constant(stacked([side.weights for side in sides], axis=1), "weights")
-    bias = build.constant(stacked([side.bias for side in sides], axis=2), "bias")
+    weights = build.constant(concatenate([side.weights for side in sides], axis=1), "weights")
+    bias = build.constant(concatenate([side.bias for side in sides], axis=2), "bias")
     product = build.add(MatMul(transpose_b=True), x, weights, hint="shared_product")
     total = build.add(ADD, product, bias, hint="shared_sum")
     start = 0

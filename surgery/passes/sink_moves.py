@@ -13,7 +13,7 @@ from prototrt.surgery.ir import Graph, Node, Op, Value, fixed
 from prototrt.surgery.ir.verification import changes
 from prototrt.surgery.ops import Gather, MatMul
 from prototrt.surgery.ops.elementwise import Elementwise
-from prototrt.surgery.ops.quantize import Scaled
+from prototrt.surgery.ops.quantize import ScaledOp
 from prototrt.surgery.ops.shape import AlongAxis
 from prototrt.surgery.passes.moved_values import Axes, Move, before_moves, reshape_to, together
 
@@ -49,7 +49,7 @@ class _SunkNodes:
 
     def add(self, node: Node) -> None:
         """Add a node on values before their moves; or record it, if it is a move itself."""
-        node = node.reading(self._stands_for)
+        node = node.with_replacements(self._stands_for)
         self._build.origin = node.origin
         is_computed = bool(node.inputs) and not node.inputs[0].is_constant
         move = self._move(node.inputs[0]).then(node.op) if is_computed else None
@@ -57,7 +57,7 @@ class _SunkNodes:
             self._record(node, move)
         elif not self._compute(node):
             self._restore(node.inputs)
-            self._build.nodes.append(node.reading(self._stands_for))
+            self._build.nodes.append(node.with_replacements(self._stands_for))
 
     def _move(self, value: Value) -> Move:
         """Where the elements of a value are."""
@@ -118,7 +118,10 @@ class _SunkNodes:
         if not self._is_changed:
             return self._old
         nodes = [
-            replace(node.reading(outputs), outputs=tuple(outputs.get(value, value) for value in node.outputs))
+            replace(
+                node.with_replacements(outputs),
+                outputs=tuple(outputs.get(value, value) for value in node.outputs),
+            )
             for node in self._build.nodes
         ]
         return self._old.with_nodes(nodes)
@@ -209,6 +212,6 @@ _RULES: Mapping[type, Rule] = {
     Elementwise: _elementwise,
     Gather: _rows_of_table,
     MatMul: _rows_times_matrix,
-    Scaled: _with_one_scale,
+    ScaledOp: _with_one_scale,
 }
 """How operands are moved. Other primitives read values as they are after their moves."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value
-from prototrt.surgery.ir.uniform_constants import memory_of, stacked
+from prototrt.surgery.ir.uniform_constants import concatenate, memory_of
 from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Concat, MatMul, Slice
 from prototrt.surgery.passes.moved_values import reshape_to
@@ -96,7 +96,7 @@ def _stack(build: Builder, group: Sequence[Node], matrices: dict[Hashable, Value
     key = _weights(group)
     if key not in matrices:
         arrays = [value.data.reshape((1, *value.data.shape[-2:])) for value in weights]
-        matrices[key] = build.constant(stacked(arrays), "matrices")
+        matrices[key] = build.constant(concatenate(arrays), "matrices")
     joint = build.add(MatMul(transpose_b=True), side_by_side, matrices[key], hint="stacked_product")
     for at, node in enumerate(group):
         row: Op = Slice(0, at, 1)

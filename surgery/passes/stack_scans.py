@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Graph, Node, Op, Value, bodies, wiring
-from prototrt.surgery.ir.uniform_constants import are_equal, stacked
+from prototrt.surgery.ir.uniform_constants import are_equal, concatenate
 from prototrt.surgery.ir.verification import in_order, needs
 from prototrt.surgery.ops import Axis, Concat, Reshape, Reverse, Scan, ScanInputs, Slice
 from prototrt.surgery.passes.all_steps import LiftedValues
@@ -216,4 +216,4 @@ def _joint(body: Builder, read: Sequence[Value], held: LiftedValues) -> tuple[Va
     arrays = [value.data for value in read if value.data is not None]
     if all(array is arrays[0] or are_equal(array, arrays[0]) for array in arrays[1:]):
         return first, False
-    return body.constant(stacked([array[None] for array in arrays]), "stacked"), True
+    return body.constant(concatenate([array[None] for array in arrays]), "stacked"), True

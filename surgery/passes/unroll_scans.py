@@ -88,7 +88,7 @@ def _step(build: Builder, body: Graph, inputs: Iterable[Value], mark: str, with_
     """Copy the body's nodes and return its outputs for these inputs."""
     held = dict(zip(body.inputs, inputs, strict=True))
     for node in body.nodes:
-        read = node.reading(held)
+        read = node.with_replacements(held)
         build.origin = node.origin
         results: Sequence[Value]
         if with_inner and isinstance(node.op, Scan):

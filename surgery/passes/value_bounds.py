@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from prototrt.surgery.ir import DType, Graph, Node, Value
-from prototrt.surgery.ir.uniform_constants import seen_once
+from prototrt.surgery.ir.uniform_constants import unbroadcast
 from prototrt.surgery.ops import (
     ABS,
     MAXIMUM,
@@ -137,7 +137,7 @@ def _bound(node: Node, bounds: Mapping[Value, float]) -> float | None:
 def _of(value: Value, bounds: Mapping[Value, float]) -> float | None:
     if value.data is None:
         return bounds.get(value)
-    largest = float(np.abs(seen_once(value.data)).max(initial=0))
+    largest = float(np.abs(unbroadcast(value.data)).max(initial=0))
     return largest if np.isfinite(largest) else None
 
 

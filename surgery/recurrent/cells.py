@@ -49,7 +49,7 @@ def scan(
     outside = _read_outside(body, results_of_step)
     inside = {value: body.body_input("invariant", value.shape, value.dtype) for value in outside}
     open_body = body.graph("", results_of_step)
-    closed = open_body.with_nodes([node.reading(inside) for node in body.nodes], inside)
+    closed = open_body.with_nodes([node.with_replacements(inside) for node in body.nodes], inside)
     op = Scan(closed, len(states), len(sequences), reverse, over_places)
     read = [body.outside.get(value, value) for value in outside]
     results = build.add_all(op, *states, *sequences, *read, hint="scan")
@@ -147,28 +147,28 @@ class LSTMCell(Cell):
 
     @property
     def states(self) -> Mapping[str, int]:
-        width = self._hidden if self.projection is None else _size(self.projection, 0)
-        return dict(zip(self.form.states, (width, self._hidden), strict=True))
+        width = self._units if self.projection is None else _size(self.projection, 0)
+        return dict(zip(self.form.states, (width, self._units), strict=True))
 
     @property
     def stateless_outputs(self) -> Sequence[int]:
         # Without a projection, m is the state h.
-        return (self._hidden,) if self.shows_cell_output and self.projection is not None else ()
+        return (self._units,) if self.shows_cell_output and self.projection is not None else ()
 
     @property
-    def _hidden(self) -> int:
+    def _units(self) -> int:
         return _size(self.recurrent, 0) // len(self.form.gates)
 
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
         h, c = states
         gates = (x + self.product(h, self.recurrent).named("recurrent_product")).named("gates")
         c, m = lstm_unit(gates, c, self.form, self.peephole, axis=1)
-        h = m if self.projection is None else self._projected(m, self.projection)
+        h = m if self.projection is None else self._project(m, self.projection)
         return Step([h, c], [h, m] if self.shows_cell_output else [h])
 
-    def _projected(self, m: Value, weights: ir.Value) -> Value:
+    def _project(self, m: Value, weights: ir.Value) -> Value:
         r = m.product(weights).named("projection").apply(self.form.projection_activation).named("r")
-        return clipped(r, self.form.proj_clip).named("r_clip")
+        return clip(r, self.form.proj_clip).named("r_clip")
 
 
 def lstm_unit(
@@ -194,7 +194,7 @@ def lstm_unit(
     if f is None:
         f = (1 - i).named("gate_f")
     c_new = ((f * c).named("kept") + (i * g).named("written")).named("c")
-    c_new = clipped(c_new, form.cell_clip).named("c_clip")
+    c_new = clip(c_new, form.cell_clip).named("c_clip")
     if o is None:
         o = raw.gate("o", c_new, peephole[2])
     h = (o * c_new.apply(form.cell_activation).named("c_activated")).named("h")
@@ -265,7 +265,7 @@ def _size(matrix: ir.Value, axis: int) -> int:
     return fixed(matrix.shape[axis], "a size of the recurrent weights")
 
 
-def clipped(x: Value, limit: float) -> Value:
+def clip(x: Value, limit: float) -> Value:
     """``x`` clipped to -limit and limit; 0 means no limit."""
     return x.apply(Clip(-limit, limit) if limit else IDENTITY)
 

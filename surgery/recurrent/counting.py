@@ -18,7 +18,7 @@ def numbers(build: Builder, count: Size, hint: str) -> Value:
     if not isinstance(count, int) or count <= MOST_WRITTEN_OUT:
         return build.counted_numbers(count, hint)
     nothing = build.constant(np.broadcast_to(np.int32(0), (count, 1)), "nothing")
-    return build.reshape(_counted_along(build, nothing), (count,), hint=hint)
+    return build.reshape(_numbers_along(build, nothing), (count,), hint=hint)
 
 
 def numbered_steps(build: Builder, x: Value) -> Value:
@@ -26,7 +26,7 @@ def numbered_steps(build: Builder, x: Value) -> Value:
     return build.aligned(numbers(build, computable(x.shape[0], "the number of steps"), "steps"), 3, 0)
 
 
-def _counted_along(build: Builder, sequence: Value) -> Value:
+def _numbers_along(build: Builder, sequence: Value) -> Value:
     """The numbers of the elements of axis 0 of a sequence (T, ...): (T, 1, 1), int32."""
     first = build.constant(np.zeros((1, 1), np.int32), "first_step")
     return scan(build, _next_step, [sequence], [first]).outputs[0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from prototrt.surgery.ir import Array
-from prototrt.surgery.ir.uniform_constants import is_repeated
+from prototrt.surgery.ir.uniform_constants import is_broadcast
 
 ORDERS: Mapping[str, Mapping[str, str]] = {
     "LSTM": {"caffe": "ifog", "caffe2": "ifog", "pytorch": "ifgo", "cudnn": "ifgo", "onnx": "iofg"},
@@ -32,7 +32,7 @@ def reordered(rows: Array, cell: str, source: str, target: str) -> Array:
 
 def permuted(rows: Array, source: str, target: str) -> Array:
     """Rows with a block for each letter of ``source``, with the blocks in the order of ``target``."""
-    if source == target or is_repeated(rows):
+    if source == target or is_broadcast(rows):
         return rows
     if len(rows) % len(source):
         raise ValueError(f"{len(rows)} rows cannot be divided into {len(source)} gates")

@@ -46,7 +46,7 @@ class GRUCell(Cell):
     def __call__(self, body: Builder, x: Value, states: Sequence[Value]) -> Step:
         (h,), sums = states, x
         z, total = self._reset_after(sums, h) if len(self.recurrent) == 1 else self._reset_before(sums, h)
-        h = updated(h, z, n=total.apply(self.form.candidate_activation).named("gate_n"))
+        h = interpolate(h, z, n=total.apply(self.form.candidate_activation).named("gate_n"))
         return Step([h], [h])
 
     def _reset_before(self, x: Value, h: Value) -> tuple[Value, Value]:
@@ -73,6 +73,6 @@ class GRUCell(Cell):
         return units(gates, 0, width, axis=1).named("gate_r"), units(gates, 1, width, axis=1).named("gate_z")
 
 
-def updated(h: Value, z: Value, n: Value) -> Value:
+def interpolate(h: Value, z: Value, n: Value) -> Value:
     """``(1 - z) n + z h``, written ``n + z (h - n)``."""
     return (n + (z * (h - n).named("h_minus_n")).named("kept")).named("h")

@@ -36,10 +36,10 @@ class GuardedCell:
                 for name, state in zip(self.cell.states, own, strict=True)
             ]
         step = self.cell(body, x, own)
-        return _standing_still(body, step, states, marks[-1]) if self.ends else step
+        return _hold(body, step, states, marks[-1]) if self.ends else step
 
 
-def _standing_still(body: Builder, step: Step, states: Sequence[Value], valid: Value) -> Step:
+def _hold(body: Builder, step: Step, states: Sequence[Value], valid: Value) -> Step:
     """The step where ``valid``, otherwise the unchanged states."""
     shown = [output for output in step.outputs if output not in step.states]
     new_states = [*step.states, *shown][: len(states)]
@@ -65,7 +65,7 @@ class Resets:
         self._columns: dict[bool, Value] = {}
         self._deltas: dict[tuple[bool, int], Value] = {}
 
-    def guarded(self, cell: Cell, *, reverse: bool) -> tuple[GuardedCell, list[Value]]:
+    def guard(self, cell: Cell, *, reverse: bool) -> tuple[GuardedCell, list[Value]]:
         """The cell with its states reset and held, and the sequences (T, N, ...) that it needs for that."""
         delta = self._delta(cell, reverse)
         marks = [mark for mark in (delta, self.valid) if mark is not None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.ir.uniform_constants import stacked
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.ops import Concat, Select, Slice
 from prototrt.surgery.recurrent.cells import scan
 from prototrt.surgery.recurrent.resets import Resets
@@ -51,15 +51,15 @@ def run_stack(
     top, statics = inputs.x, inputs.statics
     for layer in stack.layers:
         gate = resets.column() if stack.resets_input else None
-        transformed = _transformed(build, top, statics, [direction.inputs for direction in layer], gate)
+        transformed = _input_products(build, top, statics, [direction.inputs for direction in layer], gate)
         tops = []
         for direction, x in zip(layer, transformed, strict=True):
-            held = _nothing_to_hold(build, inputs.x, direction) if stack.holds_past_end else []
+            held = _initial_outputs(build, inputs.x, direction) if stack.holds_past_end else []
             tops.append(_run_direction(build, direction, x, held, resets, states))
-        top, statics = _joined(build, tops, stack.adds_up), ()
+        top, statics = _join_directions(build, tops, stack.adds_up), ()
     if resets.valid is not None and not stack.holds_past_end:
         top = build.add(Select(), resets.valid, top, build.scalar(0, 3), hint="until_end")
-    return StackOutputs(top, states.packed())
+    return StackOutputs(top, states.pack())
 
 
 def _run_direction(
@@ -71,22 +71,22 @@ def _run_direction(
     states: StackStates,
 ) -> Value:
     """The top of one direction for its transformed x; ``held`` are additional states, for other outputs."""
-    cell, marks = resets.guarded(direction.cell, reverse=direction.reverse)
+    cell, marks = resets.guard(direction.cell, reverse=direction.reverse)
     before = states.before()
     end = scan(build, cell, [x, *marks], [*before, *held], reverse=direction.reverse)
     states.last.append(end.states[: len(before)])
     return direction.readout(build, end.outputs)
 
 
-def _nothing_to_hold(build: Builder, x: Value, direction: Direction) -> list[Value]:
-    """Zeros (N, size) for outputs that are not states: a stream without any step holds them."""
+def _initial_outputs(build: Builder, x: Value, direction: Direction) -> list[Value]:
+    """Zeros (N, size): the outputs that are not states, of a stream without any step."""
     return [
         build.reshape(zeros(build, x, (1, x.shape[1], size)), (x.shape[1], size), hint="initial")
         for size in direction.cell.stateless_outputs
     ]
 
 
-def _transformed(
+def _input_products(
     build: Builder,
     sequence: Value,
     statics: Sequence[Value],
@@ -115,29 +115,29 @@ def _input_sum(
     gate: Value | None,
 ) -> Value:
     """The sums of several directions side by side: (T, N, directions R)."""
-    product = sequence.product(_stacked(build, [one.matrix for one in weights])).named("x_product")
-    bias = _stacked(build, [one.bias for one in weights])
+    product = sequence.product(_concatenate(build, [one.matrix for one in weights])).named("x_product")
+    bias = _concatenate(build, [one.bias for one in weights])
     total = (product + build.aligned(bias, 3)).named("x_sum")
     if gate is not None:
         total = (total * gate).named("x_gated")
     for index, static in enumerate(statics):
-        matrix = _stacked(build, [one.statics[index] for one in weights])
+        matrix = _concatenate(build, [one.statics[index] for one in weights])
         product = static.product(matrix).named("static_product")
         total = (total + product).named("x_static_sum")
     return total
 
 
-def _stacked(build: Builder, weights: Sequence[Value]) -> Value:
+def _concatenate(build: Builder, weights: Sequence[Value]) -> Value:
     """The rows of several constants, concatenated."""
     if len(weights) == 1:
         return weights[0]
     arrays = [value.data for value in weights if value.data is not None]
     if len(arrays) < len(weights):
         return build.add(Concat(0), *weights, hint="weights")
-    return build.constant(stacked(arrays), "weights")
+    return build.constant(concatenate(arrays), "weights")
 
 
-def _joined(build: Builder, tops: Sequence[Value], adds_up: bool) -> Value:
+def _join_directions(build: Builder, tops: Sequence[Value], adds_up: bool) -> Value:
     if len(tops) == 1:
         return tops[0]
     forward, backward = tops

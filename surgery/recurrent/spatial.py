@@ -33,7 +33,7 @@ class MapLines:
         """(N, C, H, W) again."""
         return lines.transpose(*(self.order.index(axis) for axis in range(4)))
 
-    def swept(self, step: PlaceStep, inputs: Sequence[Value], *, reverse: bool) -> Value:
+    def sweep(self, step: PlaceStep, inputs: Sequence[Value], *, reverse: bool) -> Value:
         """A map of the h of each line, which begin with 0 before the first line, or behind the last one."""
         first = inputs[0]
 

@@ -51,10 +51,10 @@ class StackStates:
             self._cut(arrays, sizes, index) for arrays, sizes in zip(self.initial, self.sizes, strict=True)
         ]
 
-    def packed(self) -> list[list[Value]]:
+    def pack(self) -> list[list[Value]]:
         """The arrays of each state after the last step."""
         each_state = zip(*self.last, strict=True)
-        return [self._joined(last, sizes) for last, sizes in zip(each_state, self.sizes, strict=True)]
+        return [self._join(last, sizes) for last, sizes in zip(each_state, self.sizes, strict=True)]
 
     def _cut(self, arrays: Sequence[Value], sizes: Sequence[int], index: int) -> Value:
         if len(arrays) > 1 or len(sizes) == 1:
@@ -63,7 +63,7 @@ class StackStates:
             self._places[index] = self.build.constant(np.array(index, np.int32), "place")
         return self.build.add(Gather(), arrays[0], self._places[index], hint="initial")
 
-    def _joined(self, last: Sequence[Value], sizes: Sequence[int]) -> list[Value]:
+    def _join(self, last: Sequence[Value], sizes: Sequence[int]) -> list[Value]:
         shapes = packed_shapes(sizes, self.streams)
         if len(last) > 1 and len(shapes) == 1 and isinstance(self.streams, int):
             rows = self.build.add(Concat(0), *last, hint="last_rows")

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.surgery.options import HasScales
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
-from prototrt.surgery.scales.tables import Named, TableScale, read_table
+from prototrt.surgery.scales.tables import EntryKind, TableScale, read_table
 from prototrt.surgery.scales.tensor_names import same_tensors, values_by_tensor
 
 
@@ -68,7 +68,7 @@ def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> 
             f" {str(expected)[:8]}..., but that of {model.weights.file} is {actual[:8]}...",
             fix=Worded("calibrate this model, and give the new file with {}", Option("scales")),
         )
-    return _matched(model, {name: each.scale for name, each in scales.records.items()}, {}, file, values)
+    return _match(model, {name: each.scale for name, each in scales.records.items()}, {}, file, values)
 
 
 def _of_table(model: Model, file: str, values: Iterable[str]) -> ScalesForNames:
@@ -85,21 +85,21 @@ def _of_table(model: Model, file: str, values: Iterable[str]) -> ScalesForNames:
     for group in same_tensors(model):
         group_scales = [scales[name] for name in group if name in scales]
         scales |= {name: scales.get(name, max(group_scales)) for name in group if group_scales}
-    return _matched(model, scales, strangers, file, values)
+    return _match(model, scales, strangers, file, values)
 
 
 def _value_of(entry: TableScale, tensors: Mapping[str, str], layers: Mapping[str, Layer]) -> str | None:
     """The value that an entry is about; None where the net has none of that name."""
     layer = layers.get(entry.name)
-    if entry.named is Named.BOTTOM:
+    if entry.named is EntryKind.BOTTOM:
         read = layer.bottoms if layer is not None else ()
         return read[entry.place] if entry.place < len(read) else None
-    if entry.named is Named.TOP and layer is not None:
+    if entry.named is EntryKind.TOP and layer is not None:
         return layer.tops[0] if layer.tops else None
     return tensors.get(entry.name)
 
 
-def _matched(
+def _match(
     model: Model,
     scales: Mapping[str, float],
     strangers: Mapping[str, None],

@@ -36,7 +36,7 @@ _CACHE_LINE = re.compile(r"(?P<name>.+): *(?P<bits>[0-9a-fA-F]{1,8})")
 _WEIGHTS = re.compile(r"(?P<layer>.+)_param_\d+")
 
 
-class Named(enum.Enum):
+class EntryKind(enum.Enum):
     """What the name of an entry is."""
 
     TENSOR = "a tensor of TensorRT's Caffe parser"
@@ -52,7 +52,7 @@ class TableScale:
     name: str
     scale: float
     line: int
-    named: Named
+    named: EntryKind
     place: int = 0
 
 
@@ -93,7 +93,7 @@ def _of_cache(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[TableScal
         match = _CACHE_LINE.fullmatch(line)
         if match is not None:
             (scale,) = struct.unpack(">f", bytes.fromhex(match["bits"].zfill(8)))
-            yield TableScale(match["name"], scale, number, Named.TENSOR)
+            yield TableScale(match["name"], scale, number, EntryKind.TENSOR)
         elif number != lines[0][0]:  # the header
             raise _bad_line(file, number, line, "expected TENSOR: HEX, as in data: 3c010a14")
 
@@ -109,7 +109,7 @@ def _of_json(file: str, text: str) -> Iterator[TableScale]:
             where=file,
             fix=Worded("use {} instead of {}", Option("scales", file), Option("calibration_cache")),
         )
-    named = Named.TENSOR if any(name.startswith(UNNAMED) for name in facts) else Named.TOP
+    named = EntryKind.TENSOR if any(name.startswith(UNNAMED) for name in facts) else EntryKind.TOP
     for name, entry in facts.items():
         scale = _nvdla_scale(entry) if isinstance(entry, dict) else None
         if scale is None:
@@ -153,7 +153,7 @@ def _of_ncnn(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[TableScale
             raise _bad_line(file, number, line, "expected a name and numbers, as in conv1 0.84")
     weights = {match["layer"] for _, name, _ in rows if (match := _WEIGHTS.fullmatch(name))}
     others = [row for row in rows if not _WEIGHTS.fullmatch(row[1])]
-    named = Named.BOTTOM if all(name in weights for _, name, _ in others) else Named.BLOB
+    named = EntryKind.BOTTOM if all(name in weights for _, name, _ in others) else EntryKind.BLOB
     for number, name, numbers in others:
         for place, factor in enumerate(numbers):
             yield TableScale(name, 1 / factor if factor else 0.0, number, named, place)

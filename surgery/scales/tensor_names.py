@@ -46,7 +46,7 @@ _PLUGIN = ("PluginV2",)
 
 def values_by_tensor(model: Model) -> dict[str, str]:
     """The names of values by those of TensorRT's tensors; Caffe's names of blobs come first."""
-    return {**dict(_unnamed(model)), **model.blobs}
+    return {**dict(_default_names(model)), **model.blobs}
 
 
 def tensors_by_value(model: Model) -> dict[str, str]:
@@ -54,7 +54,7 @@ def tensors_by_value(model: Model) -> dict[str, str]:
     return {value: tensor for tensor, value in values_by_tensor(model).items()}
 
 
-def _unnamed(model: Model) -> Iterator[tuple[str, str]]:
+def _default_names(model: Model) -> Iterator[tuple[str, str]]:
     """The names that tensors have before the parser names them, and the values that they are."""
     number = 0
     for layer in model.layers:

@@ -24,7 +24,7 @@ from prototrt.surgery.views.drawing import (
     USER,
     Drawing,
     Part,
-    wrapped,
+    wrap,
 )
 from prototrt.surgery.views.fields import settings_of
 
@@ -110,7 +110,7 @@ def boxes_of(model: Model) -> list[list[Layer]]:
 def _part(layer: Layer, is_first: bool) -> Part:
     """The lines of a layer in its box; one that works in place has a single one if it can."""
     head = (layer.name, layer.type) if is_first else (f"{layer.name} ({layer.type})",)
-    settings = () if layer.type == "Input" else wrapped(settings_of(layer))
+    settings = () if layer.type == "Input" else wrap(settings_of(layer))
     return Part((*head, *_at_most(list(settings), _MOST_LINES)), layer.origin)
 
 
@@ -171,7 +171,7 @@ def _op_lines(op: Op) -> Iterator[str]:
         yield text
     else:
         yield name
-        yield from wrapped(_BETWEEN_ATTRIBUTES.split(attributes))
+        yield from wrap(_BETWEEN_ATTRIBUTES.split(attributes))
 
 
 def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str]) -> None:

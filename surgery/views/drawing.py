@@ -126,7 +126,7 @@ class Drawing:
 
     def text(self) -> str:
         """The drawing in Graphviz's language. Arrows come last: an earlier arrow could pull a node into a frame."""
-        head = [f"digraph {quoted(visible_line(self.title))} {{", *_FONTS]
+        head = [f"digraph {quote(visible_line(self.title))} {{", *_FONTS]
         return "\n".join([*head, *_item_lines(self.items, "  "), *map(_edge_line, self.edges), "}"]) + "\n"
 
     @property
@@ -134,7 +134,7 @@ class Drawing:
         return self._open[-1] if self._open else self.items
 
 
-def wrapped(items: Iterable[str], widest: int = _WIDEST) -> Iterator[str]:
+def wrap(items: Iterable[str], widest: int = _WIDEST) -> Iterator[str]:
     """The items in lines, as many in each as fit, with commas between them."""
     line = ""
     for item in items:
@@ -155,11 +155,11 @@ def _item_lines(items: Sequence[Item], indent: str) -> Iterator[str]:
     for item in items:
         if isinstance(item, DrawnNode):
             label = {"label": "\n".join(item.lines), **NODE_STYLES[item.kind]}
-            yield f"{indent}{quoted(item.id)}{_attributes(label)};"
+            yield f"{indent}{quote(item.id)}{_attributes(label)};"
         else:
-            yield f"{indent}subgraph {quoted(item.id)} {{"
+            yield f"{indent}subgraph {quote(item.id)} {{"
             for key, setting in _frame_style(item).items():
-                yield f"{indent}  {key}={quoted(setting)};"
+                yield f"{indent}  {key}={quote(setting)};"
             yield from _item_lines(item.items, indent + "  ")
             yield f"{indent}}}"
 
@@ -173,15 +173,15 @@ def _frame_style(frame: DrawnFrame) -> dict[str, str]:
 
 def _edge_line(edge: DrawnEdge) -> str:
     attributes = {"label": edge.label, **EDGE_STYLES[edge.kind]}
-    return f"  {quoted(edge.source)} -> {quoted(edge.target)}{_attributes(attributes)};"
+    return f"  {quote(edge.source)} -> {quote(edge.target)}{_attributes(attributes)};"
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:
-    text = ", ".join(f"{key}={quoted(setting)}" for key, setting in attributes.items() if setting)
+    text = ", ".join(f"{key}={quote(setting)}" for key, setting in attributes.items() if setting)
     return f" [{text}]" if text else ""
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Any text in Graphviz's language, where ``&lt;`` would be a smaller-than sign."""
     escaped = text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -121,10 +121,10 @@ def _scalar(descriptor: FieldDescriptor, value: Any) -> str:
     if descriptor.enum_type is not None:
         named = descriptor.enum_type.values_by_number.get(value)
         return str(named.name) if named else str(value)
-    return _written(value)
+    return _value_text(value)
 
 
-def _written(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -145,5 +145,5 @@ def _argument(argument: Message) -> str:
             continue
         if descriptor.message_type is not None:
             return f"a {descriptor.message_type.name}"
-        return _list(list(map(_written, value))) if is_repeated(descriptor) else _written(value)
+        return _list(list(map(_value_text, value))) if is_repeated(descriptor) else _value_text(value)
     return "[]"

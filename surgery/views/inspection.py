@@ -17,7 +17,7 @@ from prototrt.surgery.ir import Graph, Range, Shape, Value
 from prototrt.surgery.ir.shapes import ranges, sizes, usual_shape
 from prototrt.surgery.ops import Scan, steps_of
 from prototrt.surgery.options import LayoutName, RewriteOptions
-from prototrt.surgery.pipeline import laid_out
+from prototrt.surgery.pipeline import lay_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def inspect(model: Model, options: RewriteOptions) -> Inspection:
 def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Inspection:
     """The cost of a net that was expanded already; ``layout`` is as in ``RewriteOptions``."""
     graph = expansion.graph
-    bound = laid_out(graph, layout, model.file)
+    bound = lay_out(graph, layout, model.file)
     shapes = {value.name: value.shape for value in bound.inputs}
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(

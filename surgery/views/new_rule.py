@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.model import one_layer
 from prototrt.surgery.building.layer_rules import python_name
 from prototrt.surgery.expansion.expand import shapes_before
-from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.surgery.ir import Shape
 from prototrt.surgery.options import RewriteOptions
 
@@ -178,7 +178,7 @@ def new_rule(model: Model, name: str, options: RewriteOptions) -> NewRule:
             "an input has no rule", origin=layer.origin, fix="name a layer that computes something"
         )
     shapes = shapes_before(model, layer, replace(options, require_weights=False))
-    has_rule = framework_named("caffe").rule_of(layer) is not None
+    has_rule = framework_by_name("caffe").rule_of(layer) is not None
     decorator = f"@layer_rule({literal(layer.type)})"
     if layer.type == "Python":
         decorator = f"@python_rule({literal(python_name(layer))})"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.expansion.frameworks import framework_by_name
 
 _BECOMES = re.compile(r"(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
 
@@ -28,7 +28,7 @@ class LayerSupport:
 
 def supported_layers() -> list[LayerSupport]:
     """All of them, by name; those written in Python as ``Python: MODULE.LAYER``."""
-    by_type = framework_named("caffe").rules.rules
+    by_type = framework_by_name("caffe").rules.rules
     by_name = {f"Python: {name}": rule for name, rule in python_rule.rules.items()}
     return [_support(name, rule) for name, rule in sorted({**by_type, **by_name}.items())]
 
@@ -36,7 +36,7 @@ def supported_layers() -> list[LayerSupport]:
 def supported_operators() -> list[LayerSupport]:
     """The same for the operators of Caffe2. Operators with the same rule share a row."""
     names: dict[Callable[..., Any], list[str]] = {}
-    for type_name, rule in sorted(framework_named("caffe2").rules.rules.items()):
+    for type_name, rule in sorted(framework_by_name("caffe2").rules.rules.items()):
         if type_name != "Input":
             names.setdefault(rule, []).append(type_name)
     return [_support(", ".join(types), rule) for rule, types in names.items()]

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.caffe2.files import parse_binary
 from prototrt.caffe_proto.caffe2.schema import message_class as caffe2_class
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
-from prototrt.surgery.expansion.frameworks import framework_named
+from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.tests.fuzz.messages import fill, mutate
 
 SIZES = {"N": 2, "T": 3, "C": 4, "H": 6, "W": 5, "L": 3, "I": 4, "R": 3, "E": 4, "K": 18, "P": 4}
@@ -50,7 +50,7 @@ def mutated_caffe(text: bytes, random: Random) -> bytes:
 
 def add_layer(net: Message, random: Random) -> None:
     """A layer of any type behind those that there are, with inputs of the usual shapes of such a layer."""
-    types = sorted(framework_named("caffe").rules.rules)
+    types = sorted(framework_by_name("caffe").rules.rules)
     kind = random.choice(types)
     forms = layer_type(kind).example
     count = _bottoms(kind, len(forms), random)
@@ -95,7 +95,7 @@ def _input(net: Message, form: str, name: str, random: Random) -> str:
 
 def _bottoms(kind: str, usual: int, random: Random) -> int:
     """How many bottoms the rule of the type takes; now and then one that it does not take."""
-    parameters = list(inspect.signature(framework_named("caffe").rules.rules[kind]).parameters.values())[2:]
+    parameters = list(inspect.signature(framework_by_name("caffe").rules.rules[kind]).parameters.values())[2:]
     named = [item for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
     least = sum(item.default is item.empty for item in named)
     most = len(named) if len(named) == len(parameters) else max(least + 2, usual)
@@ -145,7 +145,7 @@ def _netdef(data: bytes) -> Message:
 
 
 def _add_operator(net: Message, written: list[str], random: Random) -> None:
-    kind = random.choice(sorted(framework_named("caffe2").rules.rules))
+    kind = random.choice(sorted(framework_by_name("caffe2").rules.rules))
     known = [*written, *net.external_input, "x", "w", "b"]
     operator = net.op.add(type=kind, output=[f"y{len(net.op)}"])
     operator.input.extend(random.choice(known) for _ in range(random.randint(0, 3)))

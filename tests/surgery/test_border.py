@@ -64,7 +64,7 @@ def half_output(graph: Graph) -> Graph:
     half = replace(H, dtype=HALF)
     scan = replace(SCAN, outputs=(LAST, full := replace(H, name="full")))
     cast = Node("cast", Cast(HALF), (full,), (half,), LSTM)
-    return replace(graph, nodes=(scan, cast, TAIL.reading({H: full})), outputs=(half, Y, LAST))
+    return replace(graph, nodes=(scan, cast, TAIL.with_replacements({H: full})), outputs=(half, Y, LAST))
 
 
 def _other_input(graph: Graph, new: Value) -> Graph:
@@ -195,7 +195,7 @@ def _body_with(**fields: Any) -> Pass:
         (
             _body_with(
                 inputs=(renamed := replace(STATE, name="t"), STEP),
-                nodes=(ADDED.reading({STATE: renamed}), CHANGED),
+                nodes=(ADDED.with_replacements({STATE: renamed}), CHANGED),
             ),
             "the inputs change: without s: float32[2]; with t: float32[2]",
         ),

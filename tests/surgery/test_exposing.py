@@ -11,7 +11,7 @@ import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.exposing import exposed
+from prototrt.surgery.exposing import expose
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import ADD, MULTIPLY
 from prototrt.surgery.recurrent.cells import Step, scan
@@ -55,7 +55,7 @@ def name_of(graph: Graph, hint: str) -> str:
 )
 def test_values_of_all_steps(graph: Graph, hint: str, expected: object, on: Way) -> None:
     wanted = name_of(graph, hint)
-    shown = exposed(graph, [wanted])
+    shown = expose(graph, [wanted])
     shown.graph.verify()
     results = prototrt.Session(shown.graph, on=on).run({"x": X, "zero": np.zeros(1, np.float32)})
     assert list(shown.outputs) == [wanted]
@@ -64,7 +64,7 @@ def test_values_of_all_steps(graph: Graph, hint: str, expected: object, on: Way)
 
 def test_a_value_between_two_layers_is_an_output_under_its_own_name() -> None:
     graph = rewritten(op("AbsVal", tops=["a"]) + op("TanH", bottoms=["a"]), {"x": (2,)})
-    shown = exposed(graph, ["a"])
+    shown = expose(graph, ["a"])
     assert shown.outputs == {"a": "a"}
     results = prototrt.Session(shown.graph).run({"x": np.array([-2, 3])})
     np.testing.assert_array_equal(results["a"], [2, 3])
@@ -75,7 +75,7 @@ def test_states_stay_the_last_outputs() -> None:
     lstm = op("LSTM", 'recurrent_param { num_output: 2 weight_filler { type: "gaussian" } }', ["x", "c"])
     graph = rewritten(lstm, {"x": (2, 1, 3), "c": (2, 1)}, require_weights=False)
     state = graph.state_outputs[0].name
-    shown = exposed(graph, [state])
+    shown = expose(graph, [state])
     shown.graph.verify()
     assert shown.graph.state_outputs == graph.state_outputs
     feeds = {"x": np.ones((2, 1, 3)), "c": np.ones((2, 1))}
@@ -87,6 +87,6 @@ def test_states_stay_the_last_outputs() -> None:
 @pytest.mark.parametrize("wanted", [[], ["x"], ["nobody"]], ids=["nothing", "an input", "no value"])
 def test_nothing_to_expose_leaves_the_very_graph(wanted: list[str]) -> None:
     graph = rewritten(op("TanH"), {"x": (2,)})
-    shown = exposed(graph, wanted)
+    shown = expose(graph, wanted)
     assert shown.graph is graph
     assert not shown.outputs

@@ -9,7 +9,7 @@ import numpy as np
 
 import prototrt
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import centred
+from prototrt.surgery.building.expression import centre
 from prototrt.surgery.ir import Value
 from prototrt.surgery.ops import MULTIPLY, TanH
 
@@ -84,7 +84,7 @@ def test_formulas_compute_what_they_say() -> None:
         (x + 3) ** 0.5,
         x.mean(1),
         x.apply(TanH()),
-        *centred(x, (1,)),
+        *centre(x, (1,)),
     ]
     graph = build.graph("formulas", results)
     a, b = np.array([[-2, 0, 1], [4, 5, 9]], np.float32), np.array([[3, 1, 2], [0, 7, -1]], np.float32)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prototrt import load
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.views.dot import boxes_of, drawing_of_model
-from prototrt.surgery.views.drawing import DrawnNode, wrapped
+from prototrt.surgery.views.drawing import DrawnNode, wrap
 from prototrt.surgery.views.fields import LayerField, fields_of, settings_of
 from prototrt.surgery.views.statistics import BINS, Distribution, statistics_of, statistics_of_counts
 
@@ -136,7 +136,7 @@ def test_layers_in_place_share_the_box_of_what_they_write_over(tmp_path: Path) -
 
 @given(st.lists(st.text("abc", min_size=1, max_size=30)))
 def test_wrapped_lines_hold_everything_in_order(items: list[str]) -> None:
-    lines = list(wrapped(items, 20))
+    lines = list(wrap(items, 20))
     assert ", ".join(items) == " ".join(lines)
     assert all(len(line) <= 20 + len(", ,") or ", " not in line.rstrip(",") for line in lines)
 

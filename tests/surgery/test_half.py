@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery import ops
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
-from prototrt.surgery.ir.uniform_constants import is_repeated
+from prototrt.surgery.ir.uniform_constants import is_broadcast
 from prototrt.surgery.ops import ADD, MULTIPLY, Clip, Scan, TanH
 from prototrt.surgery.passes.compute_in_half import compute_in_half
 from prototrt.surgery.passes.half_weights import HalfWeights, precision_loss
@@ -285,4 +285,4 @@ def test_a_number_that_stands_everywhere_is_cast_once() -> None:
         cast = HalfWeights().of(large)
     assert cast.data is not None
     assert (cast.dtype, cast.data.dtype.name, cast.data.shape) == (DType.FLOAT16, "float16", large.shape)
-    assert (cast.data[-1, -1], is_repeated(cast.data)) == (np.float16(0.1), True)
+    assert (cast.data[-1, -1], is_broadcast(cast.data)) == (np.float16(0.1), True)

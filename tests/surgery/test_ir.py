@@ -124,9 +124,9 @@ def test_values_are_told_apart_by_identity() -> None:
 
 def test_node_that_reads_nothing_replaced_stays_itself() -> None:
     reader = node(TanH(), [X], Y)
-    assert reader.reading({Z: Y}) is reader
-    assert reader.reading({X: Z}).inputs == (Z,)
-    assert reader.reading({X: Z}).origin is ORIGIN
+    assert reader.with_replacements({Z: Y}) is reader
+    assert reader.with_replacements({X: Z}).inputs == (Z,)
+    assert reader.with_replacements({X: Z}).origin is ORIGIN
 
 
 def test_replaced_values_are_replaced_in_outputs_and_state() -> None:

@@ -118,8 +118,8 @@ def test_batch_first(case: tuple[Shape, tuple[Factors, ...]]) -> None:
     layout = batch_first(shape, BindingLayout(axes))
     assert layout.names[0] == STREAMS
     array = numbered([int(dim) for dim in shape])
-    moved = layout.moved_from_caffe(array)
-    np.testing.assert_array_equal(layout.moved_to_caffe(moved), array)
+    moved = layout.array_from_caffe(array)
+    np.testing.assert_array_equal(layout.array_to_caffe(moved), array)
     assert moved.ndim == len(layout.names)
     flat = [(factor.name, int(factor.size)) for factors in axes for factor in factors or [Factor("", 0)]]
     parts = [

@@ -103,18 +103,20 @@ DAMAGE: dict[str, tuple[Change, str]] = {
         "two nodes are called scaled",
     ),
     "another shape in a body": (
-        with_body(nodes=(replace(ADDED, outputs=(WRONG,)), CHANGED.reading({SUM: WRONG}))),
+        with_body(nodes=(replace(ADDED, outputs=(WRONG,)), CHANGED.with_replacements({SUM: WRONG}))),
         "sum (Binary[kind=ADD]) writes sum: float32[99], but its rule gives float32[5, 2]",
     ),
     "another shape": (
         with_nodes(
-            replace(SCALE, outputs=(wrong := replace(SCALED, shape=(99,)),)), SCAN.reading({SCALED: wrong})
+            replace(SCALE, outputs=(wrong := replace(SCALED, shape=(99,)),)),
+            SCAN.with_replacements({SCALED: wrong}),
         ),
         "scaled (TanH) writes scaled: float32[99], but its rule gives float32[5, 2]",
     ),
     "another type": (
         with_nodes(
-            replace(SCALE, outputs=(typed := replace(SCALED, dtype=HALF),)), SCAN.reading({SCALED: typed})
+            replace(SCALE, outputs=(typed := replace(SCALED, dtype=HALF),)),
+            SCAN.with_replacements({SCALED: typed}),
         ),
         "scaled (TanH) writes scaled: float16[5, 2], but its rule gives float32[5, 2]",
     ),
@@ -296,7 +298,7 @@ def changed(graph: Graph, old: Node, new: tuple[Node, ...], stands_for: dict[Val
             nodes += new
             continue
         inner = {name: changed(getattr(each.op, name), old, new, stands_for) for name in each.op.graphs}
-        each = each.reading(stands_for)
+        each = each.with_replacements(stands_for)
         nodes.append(replace(each, op=replace(each.op, **inner)) if inner else each)
     return graph.with_nodes(nodes, stands_for)
 

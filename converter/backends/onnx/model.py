@@ -158,7 +158,7 @@ class OnnxModel:
         if name not in self._symbols:
             source = symbol_sources(self._inputs)[name]
             size = ComputedSize(self.sizes(self.tensor(source.input), [source.axis]), self._combined)
-            self._symbols[name] = source.solved(size)
+            self._symbols[name] = source.solve(size)
         return self._symbols[name]
 
     def _combined(self, operation: str, left: str, right: str | int) -> str:

@@ -240,7 +240,7 @@ class Network:
             # From version 10 on, shapes are int64.
             shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
             size = self.add("slice", shape, [source.axis], [1], [1]).get_output(0)
-            self._read[name] = source.solved(ComputedSize(size, self._combined)).size
+            self._read[name] = source.solve(ComputedSize(size, self._combined)).size
         return self._read[name]
 
 

@@ -13,7 +13,7 @@ from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Layer, Network, Tensor
 from prototrt.plugins import user_plugin
-from prototrt.surgery.building.plugin_rules import UnaskedPluginError
+from prototrt.surgery.building.plugin_rules import PluginQueryError
 from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops import Plugin
 from prototrt.surgery.ops.plugin import FieldValue
@@ -53,22 +53,22 @@ def shapes_from_plugin(op: Plugin, inputs: Sequence[Sequence[int]]) -> list[Shap
     """The shapes of the tops that the plugin states for these bottoms, before the rest of the net is made.
 
     TensorRT asks it, in a network that holds nothing else: Python may not call these methods of a plugin in C++.
-    Raises ``UnaskedPluginError`` where that is not possible.
+    Raises ``PluginQueryError`` where that is not possible.
     """
     try:
         network = Network(find_backend("enterprise"))
     except BuildError as error:
-        raise UnaskedPluginError(error.problem) from error
+        raise PluginQueryError(error.problem) from error
     creator = user_plugin.creator_of(network.trt, network.logger, op.name, op.version, op.namespace)
     if creator is None:
-        raise UnaskedPluginError(f"TensorRT knows no plugin {op.title} of version {op.version}")
+        raise PluginQueryError(f"TensorRT knows no plugin {op.title} of version {op.version}")
     definition, kind = network.definition, network.trt.float32
     tensors = [definition.add_input(f"input {index}", kind, shape) for index, shape in enumerate(inputs)]
     layer = _layer(network, op, creator, _fields(network, op, creator, {}), tensors)
     tops = [tuple(layer.get_output(index).shape) for index in range(layer.num_outputs)]
     _refuse_count(network, op, len(tops), op.outputs)
     if any(size < 0 for top in tops for size in top):
-        raise UnaskedPluginError("its shapes depend on the data")
+        raise PluginQueryError("its shapes depend on the data")
     return tops
 
 

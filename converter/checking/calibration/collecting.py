@@ -15,7 +15,7 @@ from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.running.data.data import Call, Data
 from prototrt.converter.running.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.running.sessions.session import WAYS
-from prototrt.surgery.exposing import exposed
+from prototrt.surgery.exposing import expose
 from prototrt.surgery.ir import Array, DType, Graph, walk
 
 
@@ -44,7 +44,7 @@ def collect(
     Nothing but counts is kept. Raises
     ``NetError`` for an empty data set, and for values that are NaN or infinite.
     """
-    shown = exposed(graph, selection)
+    shown = expose(graph, selection)
     names = {output: name for name, output in shown.outputs.items()}
     evaluator, warnings = _evaluator(shown.graph)
     runner = EvaluatorRunner(Signature.of_graph(shown.graph), evaluator)

@@ -135,7 +135,7 @@ class Signature:
         for name, source in symbol_sources(values).items():
             size = shapes[source.input.name][source.axis]
             self._refuse_outside(source, size)
-            sizes[name] = source.solved(size)
+            sizes[name] = source.solve(size)
         return sizes
 
     def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: SymbolSizes) -> None:

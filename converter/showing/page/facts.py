@@ -21,7 +21,7 @@ from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.scales.scales_file import ValueScale
 from prototrt.surgery.scales.sources import scales_in
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
-from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrapped
+from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrap
 from prototrt.surgery.views.fields import fields_of
 from prototrt.surgery.views.inspection import LayerFacts, inspection_of
 from prototrt.surgery.views.statistics import Distribution, statistics_of, statistics_of_counts
@@ -212,7 +212,7 @@ def with_constants_inside(drawing: Drawing) -> Drawing:
             if isinstance(item, DrawnFrame):
                 kept.append(replace(item, items=inside(item.items)))
             elif item.kind != CONSTANT:
-                constants = tuple(Part((f"reads {text}",)) for text in wrapped(read.get(item.id, ())))
+                constants = tuple(Part((f"reads {text}",)) for text in wrap(read.get(item.id, ())))
                 kept.append(replace(item, parts=(*item.parts, *constants)))
         return kept
 

@@ -20,7 +20,7 @@ from prototrt.surgery.views.drawing import (
     DrawnFrame,
     DrawnNode,
     Item,
-    wrapped,
+    wrap,
 )
 
 FEWEST_BOXES = 30
@@ -223,7 +223,7 @@ def _frame(name: str, blocks: int, title: str, items: Sequence[Item]) -> Repeat:
     summary = ", ".join(f"{many} {word}" if many > 1 else word for word, many in words.items())
     if blocks > 1:
         summary = f"{blocks} x ({summary})"
-    return Repeat(name, (title, *wrapped(summary.split(", "))), False, None, list(items), blocks)
+    return Repeat(name, (title, *wrap(summary.split(", "))), False, None, list(items), blocks)
 
 
 def _word(node: DrawnNode) -> str:

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import shortened
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, misfit
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.detection.lists import LOWEST, lengthened, picked, top
@@ -156,7 +156,7 @@ def _top(build: LayerBuilder, how: _Clustering, scores: Value, corners: Boxes) -
     least = float(np.nextafter(np.float32(how.gridbox_cvg_threshold), np.float32(-np.inf)))
     is_candidate = scores > least
     if how.min_height <= 0:  # the layer passes over images whose boxes are all 0
-        sizes = concatenated([abs(part).reshape(*part.shape, 1) for part in corners.parts], 2).largest(2)
+        sizes = concatenate([abs(part).reshape(*part.shape, 1) for part in corners.parts], 2).largest(2)
         is_any = is_candidate.chosen(sizes.reshape(*scores.shape), 0).largest(1) > 0
         is_candidate = is_candidate & is_any
     is_candidate, corners = _best_candidates(build, is_candidate, scores, corners)
@@ -317,6 +317,6 @@ def _rows(build: LayerBuilder, how: _Clustering, is_kept: Value, boxes: Boxes, c
     table = build.constant(logarithms.astype(np.float32), "logarithms")
     confidence = table.gathered(picked(count, index).cast(DType.INT32))
     columns = [*(_as_float16(picked(part, index)) for part in boxes.parts), confidence]
-    rows = concatenated([column.reshape(images, most, 1) for column in columns], 2)
+    rows = concatenate([column.reshape(images, most, 1) for column in columns], 2)
     rows = is_row.reshape(images, most, 1).chosen(rows, 0)
     return lengthened(rows, 1, how.max_boxes, 0)

@@ -14,13 +14,13 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, picked
 from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_normalized_corners, overlap_threshold
 from prototrt.surgery.detection.rows import beside, best_of_images, chosen_rows, detections
 from prototrt.surgery.detection.suppression import suppressed
-from prototrt.surgery.ir import DType, Size, computable, divided, fixed, open_count, range_of
+from prototrt.surgery.ir import DType, Size, computable, divide, fixed, open_count, range_of
 from prototrt.surgery.ops import Tile
 from prototrt.surgery.options import NmsForm
 
@@ -144,7 +144,7 @@ def _sizes(layer: Layer, location: Value, confidence: Value, prior: Value) -> _D
 def _prior_count(layer: Layer, prior: Value) -> Size:
     """P, the number of priors in a bottom (1, 2, 4 P). Raises ``ShapeError`` for another shape."""
     is_pair = prior.shape[:2] == (1, 2) and len(prior.shape) > 2 and all(dim == 1 for dim in prior.shape[3:])
-    priors = divided(computable(prior.shape[2], "the priors"), 4) if is_pair else None
+    priors = divide(computable(prior.shape[2], "the priors"), 4) if is_pair else None
     if priors is None:
         because = "it holds the corners and the variances of P priors"
         fix = "give it the priors, from a PriorBox or several PriorBoxes and a Concat of axis 2"
@@ -288,7 +288,7 @@ def _of_labels(x: Value, labels: Sequence[int]) -> Value:
         return x
     missing = next(label for label in range(len(labels) + 1) if label not in labels)
     parts = [(0, missing), (missing + 1, len(labels) - missing)]
-    return concatenated([x.slice(1, start, size) for start, size in parts if size], 1)
+    return concatenate([x.slice(1, start, size) for start, size in parts if size], 1)
 
 
 def _top(

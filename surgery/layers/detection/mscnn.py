@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, as_number, concatenated
+from prototrt.surgery.building.expression import Value, as_number, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.detection.lists import picked
 from prototrt.surgery.detection.overlaps import (
@@ -26,7 +26,7 @@ from prototrt.surgery.detection.overlaps import (
 )
 from prototrt.surgery.detection.rows import DetectionRows, counted_tops, rows_of_images
 from prototrt.surgery.detection.suppression import suppressed
-from prototrt.surgery.ir import Array, DType, Size, computable, divided, element_count, fixed, range_of
+from prototrt.surgery.ir import Array, DType, Size, computable, divide, element_count, fixed, range_of
 
 _COORDINATES = 4
 _WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)
@@ -103,8 +103,8 @@ def box_group_output(
 def _in_one_list(parts: Sequence[tuple[Boxes, Value]]) -> tuple[Boxes, Value]:
     """The boxes and the scores of all maps, one map after the other."""
     columns = zip(*(boxes.parts for boxes, _ in parts), strict=True)
-    boxes = Boxes(*(concatenated(list(same), 1) for same in columns))
-    return boxes, concatenated([score for _, score in parts], 1)
+    boxes = Boxes(*(concatenate(list(same), 1) for same in columns))
+    return boxes, concatenate([score for _, score in parts], 1)
 
 
 def _corners_of_sides(box: Boxes) -> Boxes:
@@ -184,7 +184,7 @@ def _images_of_group(layer: Layer, index: int, score: Value, code: Value, group:
             f"box_group_param states {anchors} widths and {len(group.field_h)} heights of anchors",
             fix="state field_w and field_h for each anchor",
         )
-    images = divided(computable(score.shape[0]), anchors) if len(score.shape) == 4 else None
+    images = divide(computable(score.shape[0]), anchors) if len(score.shape) == 4 else None
     if images is None:
         because = f"there are {anchors} anchors at each place"
         expected, fix = f"({anchors} N, C, H, W)", "put a Reshape in front of it"
@@ -256,7 +256,7 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
         new = side * moves[axis + 2].exp()
         start = moves[axis] * side + centre - (new - 1) / 2
         ends.append((start, start + new - 1))
-    table = concatenated([image, ends[0][0], ends[1][0], ends[0][1], ends[1][1]], 1)
+    table = concatenate([image, ends[0][0], ends[1][0], ends[0][1], ends[1][1]], 1)
     return [table.reshape(rows, 5, 1, 1)]
 
 

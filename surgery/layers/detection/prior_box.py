@@ -12,7 +12,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import Fork
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import Array, DType, Size, computable, open_count
 from prototrt.surgery.ops import Clip, Concat, Tile
@@ -123,7 +123,7 @@ def _edges(
         edges = edges + _constant(build, moved, "inward")
     if boxes.is_cut:
         first, last = edges.slice(2, 0).at_least(0), edges.slice(2, 1).at_most(1)
-        edges = concatenated([first, last], 2)
+        edges = concatenate([first, last], 2)
     return edges
 
 

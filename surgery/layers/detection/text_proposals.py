@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.bottoms import exact, numbers_of
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.detection.anchor_numbers import numbers_or_usual, parameters_of_anchors
@@ -57,7 +57,7 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     count = height * width * number
     parts = [part.reshape(count, 1) for part in (across[0], down[0], across[1], down[1])]
     scores = exact(score).slice(1, number, number).transpose(0, 2, 3, 1).reshape(count, 1)
-    return [concatenated(parts, 1), scores][: len(layer.tops)]
+    return [concatenate(parts, 1), scores][: len(layer.tops)]
 
 
 def _edges_of_anchors() -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import counted
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.detection.lists import top
 from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_centres, overlap_threshold
@@ -207,12 +207,9 @@ def _detected(
         overlap_threshold(layer.param.nms_threshold, "nms_threshold"), of_centres, drops_equal=True
     )
     label, score, is_candidate = (
-        concatenated([getattr(part, name) for part in parts], 0)
-        for name in ("label", "score", "is_candidate")
+        concatenate([getattr(part, name) for part in parts], 0) for name in ("label", "score", "is_candidate")
     )
-    boxes = Boxes(
-        *(concatenated(list(same), 0) for same in zip(*(p.boxes.parts for p in parts), strict=True))
-    )
+    boxes = Boxes(*(concatenate(list(same), 0) for same in zip(*(p.boxes.parts for p in parts), strict=True)))
     count = computable(score.shape[0], "the number of boxes")
     largest = range_of(count).max
     if largest > MOST_DETECTIONS:

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
-from prototrt.surgery.building.shape_advice import dims, resizing
+from prototrt.surgery.building.shape_advice import dims, resize_advice
 from prototrt.surgery.ir import (
     Dim,
     DType,
@@ -25,7 +25,7 @@ from prototrt.surgery.ir import (
     range_of,
 )
 from prototrt.surgery.ops import Concat
-from prototrt.surgery.recurrent.cells import clipped
+from prototrt.surgery.recurrent.cells import clip
 from prototrt.surgery.recurrent.running import StackInputs
 
 
@@ -77,7 +77,7 @@ class RecurrentBottoms:
         inputs = element_count(self.x.shape[2:], "an axis of x")
         flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
         return StackInputs(
-            clipped(flat, input_clip).named("x_clip"),
+            clip(flat, input_clip).named("x_clip"),
             None if build.options.cont == "drop" else self.cont,
             self.lengths,
             tuple(self._static_rows(build, place) for place in range(len(self.statics))),
@@ -101,7 +101,7 @@ class RecurrentBottoms:
 
     def advice(self, index: int, value: Value, expected: tuple[Dim, ...]) -> str:
         """How the bottom gets this shape."""
-        if (advice := resizing(self.build, value, expected)) is not None:
+        if (advice := resize_advice(self.build, value, expected)) is not None:
             return advice
         actual = value.shape
         if not any(isinstance(dim, str) for dim in (*actual, *expected)):

@@ -9,7 +9,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.ir import Array, Dim, element_count, fixed, measure
-from prototrt.surgery.ir.uniform_constants import map_elements, stacked
+from prototrt.surgery.ir.uniform_constants import concatenate, map_elements
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, read_blobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
@@ -21,7 +21,7 @@ from prototrt.surgery.recurrent.cells import (
     lstm_unit,
     units,
 )
-from prototrt.surgery.recurrent.gru import updated
+from prototrt.surgery.recurrent.gru import interpolate
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
 
@@ -141,7 +141,7 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     c = build.reshape(memory, (streams, cells), hint="memory")
     value, i, f, o = (_gate(build, layer, cells, size, name) for name in _GATES)
     rows = [i, map_elements(np.negative, o) if param.tie_output_forget else f, o, value]
-    matrix = build.constant(stacked(rows), "weights")
+    matrix = build.constant(concatenate(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
     form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)
     c_new, h_new = lstm_unit(gates, c, form)
@@ -177,4 +177,4 @@ def gru_unit(
         h = (h * build.reshape(cont, (1, streams, 1), hint="cont")).named("delta_product")
     z = units(gates, 1, hidden).named("update").sigmoid().named("gate_z")
     n = units(gates, 2, hidden).named("new").tanh().named("gate_n")
-    return [updated(h, z, n)]
+    return [interpolate(h, z, n)]

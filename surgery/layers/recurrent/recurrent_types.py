@@ -15,7 +15,7 @@ from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim
-from prototrt.surgery.ir.uniform_constants import map_elements, stacked
+from prototrt.surgery.ir.uniform_constants import concatenate, map_elements
 from prototrt.surgery.layers.recurrent.options import (
     OF_ANY_STACK,
     activation,
@@ -122,7 +122,7 @@ def _without_f(build: LayerBuilder, stored: Value, hidden: int, what: str) -> Va
     """The rows of i, o and g; the stored ones if those of f are missing."""
     if len(stored.array) == 3 * hidden:
         return stored
-    return build.constant(stacked([stored.array[:hidden], stored.array[2 * hidden :]]), what)
+    return build.constant(concatenate([stored.array[:hidden], stored.array[2 * hidden :]]), what)
 
 
 def _with_forget_bias(build: LayerBuilder, bias: Value, hidden: int, summand: float) -> Value:
@@ -163,13 +163,13 @@ def _read_gru_of_synopsys(blobs: DirectionBlobs) -> Direction:
         for value in (weights.matrix, weights.bias, *weights.statics)
     )
     of_gates = [named[name].array for name in ("W_zr", "W_z", "W_r") if name in named]
-    w_rz, w_n = permuted(stacked(of_gates), "zr", "rz"), named["W_n"].array
+    w_rz, w_n = permuted(concatenate(of_gates), "zr", "rz"), named["W_n"].array
     b_hc: Value | None = None
     matrices: tuple[Value, ...] = (build.constant(w_rz, "W_rz"), build.constant(w_n, "W_n"))
     if blobs.param.linear_before_reset:
         b_n = named["b_n"].array
         b_hc = build.constant(np.concatenate([np.zeros(2 * blobs.hidden, b_n.dtype), b_n])[None], "b_hc")
-        matrices = (build.constant(stacked([w_rz, w_n]), "W_hc"),)
+        matrices = (build.constant(concatenate([w_rz, w_n]), "W_hc"),)
     cell = GRUCell(matrices, b_hc, form_of(GRUForm, blobs.param))
     return Direction(InputWeights(matrix, bias, tuple(statics)), cell)
 

@@ -59,7 +59,7 @@ def irnn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         def step(h: Value, line: Sequence[Value], weights: Value = weights) -> Value:
             return ((h * weights).named("kept") + line[0]).named("sum").apply(LeakyReLU()).named("h")
 
-        tops.append(lines[kind].swept(step, [lines[kind].of(x)], reverse=reverse))
+        tops.append(lines[kind].sweep(step, [lines[kind].of(x)], reverse=reverse))
     return tops
 
 
@@ -86,7 +86,7 @@ def spatial_recurrent(build: LayerBuilder, layer: Layer, x: Value, gate: Value |
         return (line[0] + total).named("sum").apply(activation).named("h")
 
     inputs = [lines.of(value) for value in (x, gate) if value is not None]
-    return [lines.swept(step, inputs, reverse=bool(param.reverse))]
+    return [lines.sweep(step, inputs, reverse=bool(param.reverse))]
 
 
 @layer_rule("GateRecurrent")
@@ -121,7 +121,7 @@ def gate_recurrent(build: LayerBuilder, layer: Layer, x: Value, gate: Value) -> 
         before = h.product(of_h).named("recurrent_product") if param.use_wh else h
         return (line[0] + (before * line[1]).named("kept")).named("sum").apply(activation).named("h")
 
-    return [lines.swept(step, [own, gates], reverse=bool(param.reverse))]
+    return [lines.sweep(step, [own, gates], reverse=bool(param.reverse))]
 
 
 @layer_rule("GateRecurrent2dnoind")
@@ -153,7 +153,7 @@ def three_way_propagation(
             own = (own + (gate * neighbor).named("drawn")).named("h")
         return own
 
-    return [lines.swept(step, [own, before, same, behind], reverse=reverse)]
+    return [lines.sweep(step, [own, before, same, behind], reverse=reverse)]
 
 
 def _without_edge(lines: Value, axis: int, *, last: bool) -> Value:

@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.bottoms import exact, numbers_of
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.detection.lists import numbers, top
@@ -89,11 +89,11 @@ def box_of_map(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         rest = is_in.slice(1, 0, count - 1), is_in.slice(1, 1, count - 1)
         neighbours = ([outside, rest[0]], [rest[1], outside]) if count > 1 else ([outside], [outside])
         for step, parts in enumerate(neighbours):
-            is_end = is_in * (1 - concatenated(parts, 1))
+            is_end = is_in * (1 - concatenate(parts, 1))
             places = build.constant(np.arange(step, count + step, dtype=np.float32)[None], "places")
             ends.append((is_end * places).largest(1).reshape(items, 1))
     left, right, top_, bottom = ends
-    box = concatenated([left, top_, right, bottom], 1)
+    box = concatenate([left, top_, right, bottom], 1)
     return [box, largest.reshape(items)][: len(layer.tops)]
 
 
@@ -143,7 +143,7 @@ def regions_of_next_stage(
     ends = [
         end.at_most(limit).at_least(0) for end, limit in zip(_moved(corners, moves), limits * 2, strict=True)
     ]
-    return [concatenated([ends[0] * 0, *ends], 1)]
+    return [concatenate([ends[0] * 0, *ends], 1)]
 
 
 @python_rule("cut_roi_layer.bbox_transform_inv_layer.BBoxTransformInvLayer")
@@ -159,7 +159,7 @@ def moved_box(build: LayerBuilder, layer: Layer, box: Value, move: Value) -> lis
             because = "there are four moves for each box"
             raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", _FIX, because)
     corners, moves = (exact(bottom).split(1) for bottom in (box, move))
-    return [concatenated(_moved(corners, moves), 1)]
+    return [concatenate(_moved(corners, moves), 1)]
 
 
 def _moved(corners: list[Value], moves: list[Value]) -> list[Value]:

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.bottoms import exact, numbers_of
-from prototrt.surgery.building.expression import Value, concatenated
+from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.images.region_maxima import Maxima, bins_along, largest_in_bins, pooled_regions
 from prototrt.surgery.images.rois import Rois, pooled_size, read_rois
@@ -80,5 +80,5 @@ def _bins_of_steps(x: Value, rows: int, columns: int) -> Value:
             high = min(int(np.ceil(np.float32(place + 1) * side)), size)
             seen = y.slice(axis, low, high - low).largest(axis) if high > low else y.slice(axis, 0) * 0
             parts.append(seen)
-        y = concatenated(parts, axis)
+        y = concatenate(parts, axis)
     return y

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import prototrt
-from prototrt.surgery.ir.uniform_constants import is_repeated
+from prototrt.surgery.ir.uniform_constants import is_broadcast
 from prototrt.tests.small_nets import float32, op, rewritten, stored
 
 FIELDS = (
@@ -27,4 +27,4 @@ def test_rows_of_one_number_stay_one_number() -> None:
         value.data for node in graph.nodes for value in node.inputs if value.name.endswith("unit_rows")
     ]
     assert rows is not None
-    assert is_repeated(rows)
+    assert is_broadcast(rows)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.surgery.scales.tables import (
-    Named,
+    EntryKind,
     TableScale,
     cache_text,
     ncnn_text,
@@ -47,18 +47,18 @@ zero: 0
         ("zero", 5),
     ]
     assert [entry.scale for entry in entries] == pytest.approx([0.0078759, 0.0569857, 2, 0], rel=1e-5)
-    assert {entry.named for entry in entries} == {Named.TENSOR}
+    assert {entry.named for entry in entries} == {EntryKind.TENSOR}
 
 
 def test_a_cache_without_a_header(tmp_path: Path) -> None:
-    assert read("data: 3f800000\n", tmp_path) == [TableScale("data", 1.0, 1, Named.TENSOR)]
+    assert read("data: 3f800000\n", tmp_path) == [TableScale("data", 1.0, 1, EntryKind.TENSOR)]
 
 
 def test_a_table_of_nvdla(tmp_path: Path) -> None:
     text = '{\n    "data": {"scale": 0.5, "min": 0, "max": 0, "offset": 0},\n    "conv1": {"scale": 2}\n}'
     assert read(text, tmp_path) == [
-        TableScale("data", 0.5, 2, Named.TOP),
-        TableScale("conv1", 2.0, 3, Named.TOP),
+        TableScale("data", 0.5, 2, EntryKind.TOP),
+        TableScale("conv1", 2.0, 3, EntryKind.TOP),
     ]
 
 
@@ -69,14 +69,14 @@ def test_nvdla_may_state_the_smallest_and_the_largest_number(tmp_path: Path) -> 
 
 def test_a_table_that_was_converted_for_nvdla_names_tensors(tmp_path: Path) -> None:
     text = '{"data": {"scale": 1}, "(Unnamed Layer* 0) [Convolution]_output": {"scale": 2}}'
-    assert {entry.named for entry in read(text, tmp_path)} == {Named.TENSOR}
+    assert {entry.named for entry in read(text, tmp_path)} == {EntryKind.TENSOR}
 
 
 def test_a_table_of_ncnn_names_layers_for_what_they_read(tmp_path: Path) -> None:
     text = "conv1_param_0 50.5 60.5 \nfc_param_0 70\nconv1 0.5 \nfc 127\n"
     assert read(text, tmp_path) == [
-        TableScale("conv1", 2.0, 3, Named.BOTTOM),
-        TableScale("fc", 1 / 127, 4, Named.BOTTOM),
+        TableScale("conv1", 2.0, 3, EntryKind.BOTTOM),
+        TableScale("fc", 1 / 127, 4, EntryKind.BOTTOM),
     ]
 
 
@@ -90,7 +90,7 @@ def test_the_first_caffe_int8_convert_tools_named_blobs(tmp_path: Path) -> None:
     text = "conv2/3x3_param_0 115.0\ndata 0.84\nconv1/7x7 0.5\nconv2/3x3 0.25\nprob 127\n"
     entries = read(text, tmp_path)
     assert [entry.name for entry in entries] == ["data", "conv1/7x7", "conv2/3x3", "prob"]
-    assert {entry.named for entry in entries} == {Named.BLOB}
+    assert {entry.named for entry in entries} == {EntryKind.BLOB}
 
 
 def test_a_channel_of_zeros_has_the_factor_zero(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_table_of_ncnn_round_trips_to_nine_digits(
 ) -> None:
     (entry,) = read(ncnn_text({"fc": [1.0]}, {"fc": scale}), tmp_path_factory.getbasetemp())
     assert entry.scale == pytest.approx(scale, rel=1e-8)
-    assert entry.named is Named.BOTTOM
+    assert entry.named is EntryKind.BOTTOM
 
 
 def test_weights_in_a_table_of_ncnn_are_127_over_the_largest() -> None:

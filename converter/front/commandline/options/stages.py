@@ -113,7 +113,7 @@ def printing_after(names: Sequence[str]) -> Iterator[None]:
     if not names:
         yield
         return
-    from prototrt.surgery.runner import observing_passes
+    from prototrt.surgery.runner import observe_passes
 
     runs: Counter[tuple[str, str]] = Counter()
 
@@ -126,7 +126,7 @@ def printing_after(names: Sequence[str]) -> Iterator[None]:
             show(f"# after {name} ({of.name}){'' if is_changed else ', which changed nothing'}")
             show_lines(graph.text())
 
-    with observing_passes(print_graph):
+    with observe_passes(print_graph):
         yield
     for name in sorted({*names} - {ALL} - {name for _, name in runs}):
         show(f"# {name} did not run in this conversion")
