@@ -283,7 +283,9 @@ class CompareOptions(Options):
     ways: Sequence[Way] = one_of(Way, f"The ways to compare: {', '.join(WAY_NAMES)}.", default=("network",))
     layers: bool = option("Compare every blob that remains, not only the outputs.", False)
     exporting: ExportOptions | None = only_in_python("How the model for onnx and onnx-lstm is written.")
-    device: str | None = option(f"What {', '.join(ON_DEVICES)} compute on: cpu, as by default, or cuda.")
+    device: str | None = option(
+        f"What {', '.join(ON_DEVICES)} compute on: cpu, as by default, or cuda; onnx also on rtx, TensorRT for RTX."
+    )
     atol: float | None = option("How far each number may be off; the default depends on the precision.")
     rtol: float | None = option("How far beyond that, as a share of its blob's largest magnitude.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 from collections.abc import Collection, Mapping
@@ -34,13 +35,15 @@ from prototrt.surgery.ops import Plugin
 _NOTHING_BUT_FATAL = 4
 """Its errors come as exceptions, too. Its log would write names of the model to the terminal as they are."""
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+RTX_PLUGIN = "onnxruntime_ep_nv_tensorrt_rtx"
 
 
 class OnnxEvaluator:
     """Runs the very file that is exported, written to a temporary folder.
 
     ``device`` is ``"cpu"``, or ``"cuda"`` or ``"cuda:1"``, which need the package onnxruntime-gpu. There, onnxruntime
-    computes in float32 without TF32. Raises ``BuildError`` where it does not have the device.
+    computes in float32 without TF32. It is ``"rtx"`` for TensorRT for RTX, by the plugin of ``rtx_devices``. Raises
+    ``BuildError`` where onnxruntime does not have the device.
     """
 
     def __init__(self, graph: Graph, exporting: ExportOptions | None = None, device: str = "cpu") -> None:
@@ -108,8 +111,10 @@ class _OpenModel:
 
     def __init__(self, path: Path, device: str) -> None:
         runtime = imported("onnxruntime")
-        providers = _providers(runtime, device)
         options = runtime.SessionOptions()
+        if device == "rtx":
+            options.add_provider_for_devices(rtx_devices(), {})
+        providers = None if device == "rtx" else _providers(runtime, device)
         options.log_severity_level = _NOTHING_BUT_FATAL
         # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
         # bits on some CPUs.
@@ -119,7 +124,7 @@ class _OpenModel:
         except Exception as error:  # onnxruntime's errors share no base class
             raise BuildError("onnxruntime refuses the model", because=str(error)) from error
         # A provider whose libraries are missing is left out without an error.
-        if device != "cpu" and _CUDA not in self._session.get_providers():
+        if device.startswith("cuda") and _CUDA not in self._session.get_providers():
             raise BuildError(
                 "onnxruntime found no CUDA: its provider was not loaded",
                 fix="pip install 'onnxruntime-gpu[cuda,cudnn]' installs the libraries of CUDA that it needs",
@@ -150,6 +155,31 @@ def _providers(runtime: Any, device: str) -> list[Any]:
         )
     runtime.preload_dlls()  # the libraries of CUDA that pip has installed, for PyTorch too
     return [(_CUDA, {"use_tf32": "0"} | ({"device_id": number} if number else {})), _CPU]
+
+
+def rtx_devices() -> list[Any]:
+    """The GPUs that NVIDIA's plugin of onnxruntime, onnxruntime-ep-nv-tensorrt-rtx, gives to TensorRT for RTX.
+
+    Raises ``BuildError`` where it is not installed, cannot be loaded, or names none.
+    """
+    runtime, why = imported("onnxruntime"), "it names no GPU that it supports"
+    try:
+        plugin = importlib.import_module(RTX_PLUGIN)
+        runtime.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())
+    except Exception as error:  # onnxruntime's errors share no base class; a second call raises one, too
+        why = str(error)
+    listed: list[Any] = getattr(
+        runtime, "get_ep_devices", list
+    )()  # onnxruntime 1.22 and older have no such plugins
+    devices = [each for each in listed if each.ep_name == "NvTensorRTRTXExecutionProvider"]
+    if not devices:
+        raise BuildError(
+            "onnxruntime cannot compute with TensorRT for RTX here",
+            because=why,
+            fix="pip install 'onnxruntime>=1.24' onnxruntime-ep-nv-tensorrt-rtx, on a machine with NVIDIA's driver"
+            " and a GPU of compute capability 8.6, 8.9, or 12.0 and newer",
+        )
+    return devices
 
 
 def _refuse_others(side: str, expected: Collection[str], present: Collection[str], path: str) -> None:

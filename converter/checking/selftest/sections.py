@@ -10,10 +10,13 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.converter.backends.onnx.evaluator import RTX_PLUGIN, rtx_devices
 from prototrt.converter.checking.machines.doctor import Ability, diagnose
 from prototrt.converter.checking.selftest import engines, goldens, speed
 from prototrt.converter.checking.selftest.engines import engine_session
 from prototrt.converter.checking.selftest.isolation import serve
+from prototrt.converter.checking.selftest.nets import lstm_graph
 from prototrt.converter.checking.selftest.rows import Check, NotHereError
 from prototrt.converter.checking.selftest.timing import Stopwatch, clocks, torch_with_gpu
 from prototrt.converter.options import SectionName, Way
@@ -68,7 +71,18 @@ def _possible(ability: Ability) -> str:
 
 
 def _in_onnxruntime(folder: Path) -> Iterator[Check]:
-    return _with_packages(("onnx", "onnxruntime"), folder, "onnx", _onnxruntime_with_gpu)
+    yield from _with_packages(("onnx", "onnxruntime"), folder, "onnx", _onnxruntime_with_gpu)
+    if find_spec(RTX_PLUGIN) is not None:
+        yield Check("an LSTM of 8 steps, fp16, by the plugin for TensorRT for RTX", _by_rtx_plugin)
+
+
+def _by_rtx_plugin() -> str:
+    try:
+        rtx_devices()
+    except BuildError as error:
+        raise NotHereError(str(error.because)) from error
+    graph = lstm_graph(replace(engines.SIZE, steps=8), "loop", "fp16")
+    return engines.followed(Session(graph, on="onnx", device="rtx"), graph, "fp16")
 
 
 def _onnxruntime_with_gpu() -> bool:

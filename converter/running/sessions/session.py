@@ -179,7 +179,8 @@ class Session:
     ``exporting`` says how a graph is written as an ONNX model for ``"onnx"`` and ``"onnx-lstm"``.
 
     ``device`` is what computes. With ``"onnx"``, ``"onnx-lstm"`` and ``"torch"`` it is ``"cpu"``, as by default, or
-    ``"cuda"`` (``"cuda:1"`` is the second GPU), in float32 without TF32; PyTorch takes all names that it knows. With
+    ``"cuda"`` (``"cuda:1"`` is the second GPU), in float32 without TF32; PyTorch takes all names that it knows. For
+    onnxruntime it is also ``"rtx"``: TensorRT for RTX, by NVIDIA's plugin onnxruntime-ep-nv-tensorrt-rtx. With
     ``"engine"`` it is ``"cuda-python"``, or a device made by the caller.
 
     ``trust="sha256:..."``, the digest that ``inspect`` shows, opens the files of that conversion alone: the file of a

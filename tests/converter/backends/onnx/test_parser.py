@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import prototrt
 from prototrt.converter.backends.tensorrt.api import find_backend
+from prototrt.converter.backends.tensorrt.configuration import profiles_of
 from prototrt.surgery.ir import Graph
 from prototrt.tests.caffe2_cases import caffe2_cases
 from prototrt.tests.dynamic_lstm import dynamic_graph
@@ -25,7 +27,7 @@ Refusals = Callable[..., list[str]]
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> Refusals:
-    """The operators of an exported graph that the parser refuses, or its words."""
+    """The operators of an exported graph that the parser refuses, or its words. What it reads may be built, too."""
     trt: Any = find_backend("rtx").trt
 
     class Silent(trt.ILogger):  # type: ignore[misc]  # the bindings carry no types
@@ -37,7 +39,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> Refusals:
     logger, model = Silent(), tmp_path_factory.mktemp("parser") / "model.onnx"
     builder = trt.Builder(logger)
 
-    def refused(graph: Graph, **options: Any) -> list[str]:
+    def refused(graph: Graph, is_built: bool = False, **options: Any) -> list[str]:
         prototrt.export_onnx(graph, model, **options)
         network = builder.create_network(0)
         parser = trt.OnnxParser(network, logger)
@@ -47,6 +49,11 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> Refusals:
         if is_read:
             names = {network.get_output(index).name for index in range(network.num_outputs)}
             assert names == {value.name for value in graph.outputs}
+        if is_built:
+            config = builder.create_builder_config()
+            for profile in profiles_of(graph, SimpleNamespace(builder=builder), ()):  # type: ignore[arg-type]
+                config.add_optimization_profile(profile)
+            assert builder.build_serialized_network(network, config) is not None
         return [problem.node_operator() or problem.desc() for problem in problems]
 
     return refused
@@ -60,7 +67,7 @@ def test_the_parser_reads_what_we_export(name: str, refusals: Refusals) -> None:
 
 
 def test_the_parser_reads_sizes_that_vary(refusals: Refusals) -> None:
-    assert refusals(dynamic_graph()) == []
+    assert refusals(dynamic_graph(), is_built=True) == []
 
 
 def every_graph() -> Iterator[tuple[str, Graph, dict[str, Any]]]:
@@ -83,3 +90,10 @@ def test_the_parser_reads_every_golden(refusals: Refusals) -> None:
         name: refused for name, graph, options in every_graph() if (refused := refusals(graph, **options))
     }
     assert found == {name: [operator] for name, operator in REFUSED.items()}
+
+
+@pytest.mark.slow
+def test_recurrent_nets_are_built_from_what_the_parser_reads(refusals: Refusals) -> None:
+    """As a Scan, unrolled and step by step: so does onnxruntime's plugin, which brings the same release."""
+    for case, sequence in recurrent_runs():
+        assert refusals(rewritten(case, case.arrays("inputs")[0], sequence), is_built=True) == [], case

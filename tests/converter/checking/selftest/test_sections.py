@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ import pytest
 import prototrt
 from prototrt import Precision
 from prototrt.converter.backends.driver import Driver, Gpu
+from prototrt.converter.backends.onnx import evaluator
 from prototrt.converter.checking.selftest import engines, goldens
 from prototrt.converter.checking.selftest.nets import SessionOf, lstm_graph
 from prototrt.converter.checking.selftest.rows import Check, Row, row_of
+from prototrt.converter.checking.selftest.sections import SECTIONS
 from prototrt.converter.running.runtime import sources
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import Tile
@@ -202,6 +205,77 @@ def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
         "TensorRT for RTX runs an LSTM, fp32",
         "not tried",
         ("backend rtx needs the package tensorrt_rtx, which is not installed",),
+    )
+
+
+NVIDIA = "NvTensorRTRTXExecutionProvider"
+
+
+@pytest.fixture
+def rtx_plugin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A stand-in for onnxruntime with the plugin for TensorRT for RTX: it computes on the CPU."""
+    runtime: Any = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[onnx]'")
+    fake = SimpleNamespace()
+
+    class Options(runtime.SessionOptions):  # type: ignore[misc]  # onnxruntime carries no types
+        def add_provider_for_devices(self, devices: Any, options: Any) -> None:
+            fake.sessions.append(([device.ep_name for device in devices], options))
+
+    fake.__dict__.update(
+        SessionOptions=Options,
+        InferenceSession=runtime.InferenceSession,
+        register_execution_provider_library=lambda name, library: fake.libraries.append((name, library)),
+        get_ep_devices=lambda: [SimpleNamespace(ep_name=name) for name in fake.devices],
+        devices=["CPUExecutionProvider", NVIDIA],
+        libraries=[],
+        sessions=[],
+    )
+    plugin = ModuleType(evaluator.RTX_PLUGIN)
+    plugin.__spec__ = ModuleSpec(evaluator.RTX_PLUGIN, None)
+    plugin.__dict__.update(get_ep_name=lambda: NVIDIA, get_library_path=lambda: "plugin.so")
+    monkeypatch.setitem(sys.modules, evaluator.RTX_PLUGIN, plugin)
+    monkeypatch.setattr(evaluator, "imported", lambda name: fake)
+    return fake
+
+
+def plugin_row(folder: Path) -> Row:
+    """The last row of a section without goldens."""
+    (*_, check) = SECTIONS["onnxruntime"].checks(folder)
+    return row_of(check)
+
+
+@pytest.fixture
+def no_goldens(tmp_path: Path) -> Path:
+    (tmp_path / "index.json").write_text("[]")
+    return tmp_path
+
+
+def test_the_plugin_for_tensorrt_for_rtx(rtx_plugin: SimpleNamespace, no_goldens: Path) -> None:
+    row = plugin_row(no_goldens)
+    assert (row.what, row.verdict) == (
+        "an LSTM of 8 steps, fp16, by the plugin for TensorRT for RTX",
+        "ok",
+    )
+    assert rtx_plugin.sessions == [([NVIDIA], {})]
+    assert rtx_plugin.libraries[0] == (NVIDIA, "plugin.so")
+
+
+def test_the_plugin_where_it_finds_no_gpu(rtx_plugin: SimpleNamespace, no_goldens: Path) -> None:
+    rtx_plugin.devices.remove(NVIDIA)
+    row = plugin_row(no_goldens)
+    assert (row.verdict, row.details) == ("not tried", ("it names no GPU that it supports",))
+
+
+def test_a_session_without_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[onnx]'")
+    monkeypatch.setitem(sys.modules, evaluator.RTX_PLUGIN, None)
+    with pytest.raises(prototrt.ConversionError) as caught:
+        prototrt.Session(lstm_graph(engines.SIZE, "step"), on="onnx", device="rtx")
+    assert str(caught.value) == (
+        "onnxruntime cannot compute with TensorRT for RTX here\n"
+        "  because import of onnxruntime_ep_nv_tensorrt_rtx halted; None in sys.modules\n"
+        "  fix: pip install 'onnxruntime>=1.24' onnxruntime-ep-nv-tensorrt-rtx, on a machine with NVIDIA's driver and a"
+        " GPU of compute capability 8.6, 8.9, or 12.0 and newer"
     )
 
 
