@@ -27,18 +27,16 @@ _FIELDS_OF_FORKS = {
     for message, names in {
         "BatchNormParameter": "add_eps_before_sqrt bias_filler engine scale_bias scale_filler",
         "ConvolutionParameter": "filter_group hole_h hole_w kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t"
-        " pad_type stride_shape temporal_pad temporal_stride",
+        " stride_shape temporal_pad temporal_stride",
         "DropoutParameter": "sample_weights_test scale_train",
         "EltwiseParameter": "coeff_blob",
         "FillerParameter": "diag_val file values",
         "InnerProductParameter": "normalize",
         "LayerParameter": "deletebottom deletetop pullsfrom reshape_every_iter",
-        "MVNParameter": "add_eps_before_sqrt",
         "ParamSpec": "param_propagate_down",
-        "PoolingParameter": "ceil_mode dilation kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t pad_type"
+        "PoolingParameter": "ceil_mode dilation kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t"
         " stride_shape temporal_stride",
         "ReLUParameter": "relu6",
-        "ReshapeParameter": "pixelshuffler",
     }.items()
 }
 """Fields that forks added to messages of BVLC's. All fields of a recurrent layer after ``expose_hidden`` are."""

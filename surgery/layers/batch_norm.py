@@ -146,7 +146,6 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     SegNet, ENet, DeconvNet: ``x * scale + shift`` with ``bn_mode: INFERENCE``. With LEARN, the default, ``x`` is
     first normalized with mean and variance of the batch. Blobs: scale and shift, each (1, C, 1, 1).
     The first form of yjxiong states ``moving_average``, and has an eps of 1e-7 unless it says otherwise.
-    Synopsys: ``icnet: true`` for PSPNet's, ``icnet: false`` for SegNet's.
     Bottoms: (N, C, ...), of SegNet up to four axes. Tops: one, of the same shape; with LEARN optionally mean and
     variance of the batch, (1, C, 1, 1).
     Source: hszhao/PSPNet, alexgkendall/caffe-segnet and yjxiong/caffe 91ee5588 ``src/caffe/layers/bn_layer.cpp``;
@@ -206,8 +205,6 @@ def _per_channel(
 
 def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
     """Whether it is PSPNet's layer: its blobs, or the fields that the file states, are PSPNet's."""
-    if layer.param.HasField("icnet"):
-        return bool(layer.param.icnet)
     fields = {field.name for field, _ in layer.param.ListFields()}
     of_pspnet, of_segnet = fields & _FIELDS_OF_PSPNET, fields & _FIELDS_OF_SEGNET
     if of_pspnet and of_segnet:

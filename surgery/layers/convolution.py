@@ -46,7 +46,7 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
     Bottoms: (N, C, ...), all of one shape. Tops: one per bottom, (N, num_output, ...).
     Axes in front of ``axis`` are independent items. Sizes round down. The fields ``engine``
     and ``force_nd_im2col`` never change the result. ``hole_h`` and ``hole_w``, of DeepLab, are a dilation; ``pad_l``,
-    ``pad_r``, ``pad_t`` and ``pad_b``, of Synopsys, pad each side, ``pad_type: 1`` as TensorFlow's SAME.
+    ``pad_r``, ``pad_t`` and ``pad_b``, of Synopsys, pad each side.
     Blobs: weights (num_output, C/group, kernel...), bias (num_output,).
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``conv_layer.cpp``; the same of
     foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
@@ -77,8 +77,6 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     geometry = _geometry_of(layer, x.shape)
     _refuse_unequal(layer, [x, *others])
     geometry.refuse_group()
-    if layer.param.pad_type:
-        raise NetError("pad_type is 1, which Deconvolution does not read", fix="remove pad_type")
     kernel_shape = (geometry.channels, geometry.outputs // geometry.group, *geometry.kernel)
     kernel = build.parameter(layer, kernel_shape, "weights", filler="weight_filler")
     bias = geometry.bias(build, layer)
@@ -114,9 +112,7 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Bottoms: (N, C, ...). Tops: (N, C * kernel, windows...); the places of the window vary fastest.
     Source: caffe ``src/caffe/layers/im2col_layer.cpp``, ``src/caffe/util/im2col.cpp``.
     """
-    refuse_fields_of(
-        layer.param, dict.fromkeys(("pad_l", "pad_r", "pad_t", "pad_b", "pad_type"), "Convolution")
-    )
+    refuse_fields_of(layer.param, dict.fromkeys(("pad_l", "pad_r", "pad_t", "pad_b"), "Convolution"))
     geometry = _geometry_of(layer, x.shape, has_outputs=False)
     if not geometry.spatial:
         fix = "set axis to an earlier one, or add a Reshape before this layer"
@@ -193,8 +189,7 @@ class Geometry:
         )
         self._extents = [step * (size - 1) + 1 for step, size in zip(self.dilation, self.kernel, strict=True)]
         self.bias_term = bool(param.bias_term)
-        around = (shape[self.axis + 1 :], self.kernel, self.stride, tuple(self._extents))
-        self.sides = pads_of_sides(param, *around)
+        self.sides = pads_of_sides(param, self.spatial)
         self.pad = (0,) * self.spatial if self.sides else _sizes(param, "pad", self.spatial, 0)
         self._refuse_zeros(has_outputs)
 

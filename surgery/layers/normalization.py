@@ -32,13 +32,12 @@ def normalize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
     Becomes: Multiply or Abs, Reduce, Sqrt, Divide, Multiply.
     SSD: ``norm_param``, and a blob: () with ``channel_shared``, else (C,). The norm is
-    ``sqrt(sum of squares + eps)``, of an image with ``across_spatial``, else of each place; of an image
-    ``sqrt(sum of squares) + eps`` with ``add_eps_before_sqrt: false``, of Synopsys.
+    ``sqrt(sum of squares + eps)``, of an image with ``across_spatial``, else of each place.
     NormFace, SphereFace: ``normalize_param``, no blob. The norm of each place is ``sqrt(sum of squares + 1e-6)``,
     or ``sum of magnitudes + 1e-6``.
     Bottoms: (N, C, ...), up to four axes. Tops: SSD: the shape of the bottom. NormFace: four axes; optionally
     the norms (N, 1, H, W).
-    Source: SSD, synopsys-caffe and happynear/caffe-windows ``src/caffe/layers/normalize_layer.cpp``.
+    Source: SSD and happynear/caffe-windows ``src/caffe/layers/normalize_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
     if _has_learned_scale(build, layer):
@@ -67,10 +66,7 @@ def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     param = layer.message.norm_param
     axes = tuple(range(1, len(x.shape))) if param.across_spatial else (1,)
     total = (x * x).named("squares").sum(*axes)
-    # Synopsys' fork looks at add_eps_before_sqrt only where there is one norm for an image.
-    is_inside = param.add_eps_before_sqrt or not param.across_spatial
-    norm = total.shifted(param.eps).sqrt() if is_inside else total.sqrt().shifted(param.eps)
-    y = x / norm.named("norm")
+    y = x / total.shifted(param.eps).sqrt().named("norm")
     shape = () if param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
     filler = field_if_set(param, "scale_filler") or message_class("FillerParameter")(value=1)
     factor = build.parameter(layer, shape, "scale", filler=filler, kind="scale")
@@ -177,10 +173,9 @@ def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``(x - mean) / (sqrt(variance) + eps)`` of each channel, or of each item with ``across_channels``.
 
     Becomes: Reduce and arithmetic.
-    ``normalize_variance: false`` leaves the division out; ``add_eps_before_sqrt``, of Synopsys, adds ``eps`` to the
-    variance.
+    ``normalize_variance: false`` leaves the division out.
     Bottoms: up to four axes, read as (N, C, H, W). Tops: one, with four axes in any case.
-    Source: caffe ``src/caffe/layers/mvn_layer.cpp``; the same of synopsys-caffe.
+    Source: caffe ``src/caffe/layers/mvn_layer.cpp``.
     """
     param = layer.param
     expect_axes(layer, 0, x, "at most four axes", 0, 4)
@@ -188,8 +183,6 @@ def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     difference, variance, _ = centre(image, (1, 2, 3) if param.across_channels else (2, 3))
     if not param.normalize_variance:
         return [difference]
-    if param.add_eps_before_sqrt:
-        return [difference / variance.shifted(param.eps).sqrt()]
     return [difference / variance.sqrt().shifted(param.eps)]
 
 

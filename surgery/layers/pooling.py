@@ -46,9 +46,8 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     the padding is dropped, where there is padding; without padding it may be empty. AVE divides by the
     window's size, clipped to the padded image. STOCHASTIC is the one of the TEST phase.
     ``ceil_mode: false``, of forks, rounds down. ``dilation``, of naibaf7, puts elements of a MAX window apart.
-    Forks state ``kernel_size``, ``stride`` and ``pad`` once or once per axis. Of Synopsys: AVE_EXC_PAD, also called
-    AVE_TF, divides by the number of elements; ``pad_l``, ``pad_r``, ``pad_t`` and ``pad_b`` pad each side,
-    ``pad_type: 1`` as TensorFlow's SAME.
+    Forks state ``kernel_size``, ``stride`` and ``pad`` once or once per axis. Of Synopsys: AVE_EXC_PAD
+    divides by the number of elements; ``pad_l``, ``pad_r``, ``pad_t`` and ``pad_b`` pad each side.
     Source: caffe ``src/caffe/layers/pooling_layer.cpp``, ``pooling_layer.cu``; naibaf7/caffe, yjxiong/caffe
     (branch 3D), caffe3d and synopsys-caffe, the same files.
     """

@@ -111,7 +111,7 @@ def geometry(param: Any, sizes: Shape) -> tuple[Sizes, Sizes, Ends]:
             f"kernel is {windows} and stride {strides}, expected at least 1",
             fix="set both in pooling_param to 1 or more",
         )
-    sides = pads_of_sides(param, sizes, windows, strides, windows)
+    sides = pads_of_sides(param, len(sizes))
     pads = sides[0] if sides else _sizes(param, "pad", len(sizes), 0)
     if param.global_pooling and (sides or any(pads) or max(strides) > 1):
         raise NetError("with global_pooling, pad must be 0 and stride 1", fix="remove pad and stride")

@@ -15,7 +15,6 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
-    expect_axes,
     layer_rule,
     misfit,
     refuse_in_place,
@@ -27,8 +26,6 @@ from prototrt.surgery.ir import (
     OpenSize,
     Range,
     Shape,
-    computable,
-    fixed,
     measure,
     open_count,
 )
@@ -43,17 +40,13 @@ _MOST_ONES = 2
 def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The axes from ``axis`` on, ``num_axes`` of them, in a new shape.
 
-    Becomes: Reshape; Transpose.
+    Becomes: Reshape.
     A size of 0 copies that of the bottom at the same place, one size of -1 takes the rest. Where sizes of the bottom
-    vary, a number may stand for the one whose usual size it is. With a ``pixelshuffler`` of r, of SRGAN's fork,
-    (N, C r r, H, W) becomes (N, C, H r, W r), by Reshape and Transpose: channel c r r + i r + j is the place (i, j) of
-    each r x r pixels.
-    Source: caffe ``src/caffe/layers/reshape_layer.cpp``; the same of ShenghaiRong/caffe_srgan and synopsys-caffe.
+    vary, a number may stand for the one whose usual size it is.
+    Source: caffe ``src/caffe/layers/reshape_layer.cpp``.
     """
     refuse_in_place(layer, "the top has another shape than the bottom")
     param = layer.param
-    if param.pixelshuffler != 1:
-        return [_shuffled(build, layer, x, int(param.pixelshuffler))]
     rank = len(x.shape)
     first = param.axis if param.axis >= 0 else rank + param.axis + 1
     if not 0 <= first <= rank:
@@ -87,27 +80,6 @@ def squeeze(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             raise misfit(layer, 0, x, f"a size of 1 on axis {axis}", fix)
     axes = axes or {axis for axis, size in enumerate(x.shape) if size == 1}
     return [build.reshape(x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))]
-
-
-def _shuffled(build: LayerBuilder, layer: Layer, x: Value, side: int) -> Value:
-    """Channels as pixels: ``side`` times the height and the width."""
-    expect_axes(layer, 0, x, "(N, C, H, W)")
-    channels = fixed(x.shape[1], "axis 1 (channels)")
-    if side < 1 or channels % (side * side):
-        raise NetError(
-            f"pixelshuffler is {side}, but the bottom has {channels} channels",
-            fix="use a number whose square divides the channels",
-        )
-    return depth_to_space(x, side)
-
-
-def depth_to_space(x: Value, side: int) -> Value:
-    """Channels (C side side) of x (N, ..., H, W) as places in each side x side pixels, the channel first."""
-    items, channels, height, width = x.shape
-    rows, columns = computable(height, "the height"), computable(width, "the width")
-    kept = fixed(channels, "axis 1 (channels)") // (side * side)
-    parts = x.reshape(items, kept, side, side, rows, columns).transpose(0, 1, 4, 2, 5, 3)
-    return parts.reshape(items, kept, rows * side, columns * side)
 
 
 def _refuse_other_count(layer: Layer, shape: Shape, target: Shape, first: int, last: int) -> None:

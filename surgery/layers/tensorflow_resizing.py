@@ -25,8 +25,7 @@ def resize_bilinear(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
     Becomes: MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add.
     The size is ``output_height`` and ``output_width``, or the bottom's times ``scale_height`` and ``scale_width``.
-    Element i stands at ``i * size / new size``, with ``half_pixel_centers`` half a pixel further on both sides, with
-    ``align_corners`` at ``i * (size - 1) / (new size - 1)``.
+    Element i stands at ``i * size / new size``, with ``align_corners`` at ``i * (size - 1) / (new size - 1)``.
     Bottoms: (N, H, W, C), or (N, C, H, W) with ``data_format: "NCHW"``. Tops: the same with another size.
     Source: synopsys-caffe ``src/caffe/layers/resize_bilinear_layer.cpp``.
     """
@@ -36,15 +35,10 @@ def resize_bilinear(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     value = image
     for axis in (3, 2):
         size, new = sizes[axis - 2], out[axis - 2]
-        places = _places(size, new, param.align_corners, param.half_pixel_centers or param.pytorch_half_pixel)
-        if param.pytorch_half_pixel and new == 1:
-            places = np.full(1, -0.5, np.float32)
+        places = _places(size, new, param.align_corners)
         low = np.floor(places)
-        first, second = (
-            np.maximum(low, 0).astype(np.int32),
-            np.minimum(np.ceil(places), size - 1).astype(np.int32),
-        )
-        value = mixed(build, value, axis, first, second, places - low)
+        second = np.minimum(np.ceil(places), size - 1).astype(np.int32)
+        value = mixed(build, value, axis, low.astype(np.int32), second, places - low)
     return [_as_tensorflow(layer, value)]
 
 
@@ -53,8 +47,7 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """Resizing by the nearest element, as in TensorFlow. From Synopsys' fork.
 
     Becomes: Gather, one per axis; over sizes that vary Reshape, Tile.
-    Fields, bottoms and tops: as of ResizeBilinear; ``half_pixel_onnx`` takes the element before the place. Where sizes
-    vary, the scales must be whole numbers.
+    Fields, bottoms and tops: as of ResizeBilinear. Where sizes vary, the scales must be whole numbers.
     Source: synopsys-caffe ``src/caffe/layers/resize_nearest_neighbor_layer.cpp``.
     """
     param = layer.param
@@ -65,13 +58,9 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     value = image
     for axis in (2, 3):
         size = fixed(image.shape[axis], f"axis {axis}")
-        places = _places(size, out[axis - 2], param.align_corners, param.half_pixel_centers)
-        if param.half_pixel_centers:
-            places = places + np.float32(0.5)
-        elif param.half_pixel_onnx:
-            places = _places(size, out[axis - 2], False, True)
+        places = _places(size, out[axis - 2], param.align_corners)
         nearest = np.floor(places + np.float32(0.5)) if param.align_corners else np.floor(places)
-        index = np.clip(nearest, 0, size - 1).astype(np.int32)
+        index = np.minimum(nearest, size - 1).astype(np.int32)
         value = build.gathered(value, build.constant(index, "place"), axis)
     return [_as_tensorflow(layer, value)]
 
@@ -79,11 +68,10 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def _repeated_by_scales(build: LayerBuilder, layer: Layer, image: Value) -> Value:
     param = layer.param
     scales = param.scale_height, param.scale_width
-    is_plain = not (param.align_corners or param.half_pixel_centers or param.half_pixel_onnx)
     if (
         param.HasField("output_height")
         or param.HasField("output_width")
-        or not is_plain
+        or param.align_corners
         or not all(scale.is_integer() and scale >= 1 for scale in scales)
     ):
         raise ShapeError(
@@ -94,16 +82,14 @@ def _repeated_by_scales(build: LayerBuilder, layer: Layer, image: Value) -> Valu
     return repeated(build, image, (int(scales[0]), int(scales[1])))
 
 
-def _places(size: int, out: int, corners: bool, halves: bool) -> Array:
+def _places(size: int, out: int, corners: bool) -> Array:
     """Where the elements of a new axis stand in the old one, in the fork's float32."""
     step = (
         np.float32(size - 1) / np.float32(out - 1)
         if corners and out > 1
         else np.float32(size) / np.float32(out)
     )
-    number = np.arange(out, dtype=np.float32)
-    half = np.float32(0.5)
-    return np.asarray((number + half) * step - half if halves else number * step)
+    return np.asarray(np.arange(out, dtype=np.float32) * step)
 
 
 def _channels_first(layer: Layer, x: Value) -> Value:
@@ -123,13 +109,6 @@ def _as_tensorflow(layer: Layer, y: Value) -> Value:
 def _image_of_tensorflow(layer: Layer, x: Value) -> tuple[Value, Pair]:
     """The bottom as (N, C, H, W), and the size that the fields ask for. Raises ``NetError``."""
     param = layer.param
-    modes = [
-        name
-        for name in ("align_corners", "half_pixel_centers", "half_pixel_onnx", "pytorch_half_pixel")
-        if getattr(param, name, False)
-    ]
-    if len(modes) > 1:
-        raise NetError(f"states both {modes[0]} and {modes[1]}", fix=f"remove {modes[1]}")
     image = _channels_first(layer, x)
     height, width = (
         _new_length(param, side, size)

@@ -292,13 +292,13 @@ MISTAKES = {
     "enum number beyond 32 bits": (
         'layer { name: "p" type: "Pooling" pooling_param { pool: 4294967296 } }',
         'net.prototxt:1: layer "p" (Pooling), pooling_param: pool is 4294967296,'
-        " expected AVE, AVE_EXC_PAD, AVE_TF, MAX or STOCHASTIC\n"
+        " expected AVE, AVE_EXC_PAD, MAX or STOCHASTIC\n"
         "  fix: write one of these names",
     ),
     "enum number": (
         'layer { name: "p" type: "Pooling" pooling_param { pool: 5 } }',
         'net.prototxt:1: layer "p" (Pooling), pooling_param: pool is 5,'
-        " expected AVE, AVE_EXC_PAD, AVE_TF, MAX or STOCHASTIC\n"
+        " expected AVE, AVE_EXC_PAD, MAX or STOCHASTIC\n"
         "  fix: write one of these names",
     ),
     "float for integer": (

@@ -19,8 +19,6 @@ from prototrt.surgery.ops import Clip, Concat, Tile
 
 _NEAR = 1e-6
 """Ratios that differ by less are one ratio."""
-_INWARD_OF_TF = 60
-"""With ``tf``, the square of this size is smaller by a twentieth of the image at each end."""
 _MOST_BOXES = 10_000
 """At one place. Detectors have a few dozen."""
 
@@ -37,9 +35,7 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     ``fixed_size`` and ``density`` place boxes of one size side by side, and cut them at the ends of the image.
     The forks TextBoxes and FaceBoxes, which their nets do not show, have further boxes. ``denser_prior_boxes``, of
     TextBoxes++, puts each box again where the next place begins. Of tl_ssd, ``offset_w`` and ``offset_h`` make several
-    places in each cell. Of Synopsys' fork, ``tf`` and ``keras`` order the boxes of a place otherwise, ``yx_order`` the
-    corners, and ``box_width`` and ``box_height`` state boxes. PriorBoxClustered, of Intel's Caffe, states them as
-    ``width`` and ``height``.
+    places in each cell. PriorBoxClustered, of Intel's Caffe, states the ``width`` and ``height`` of its boxes.
     Source: weiliu89/caffe ``src/caffe/layers/prior_box_layer.cpp``; the same of zihaozhang9/FaceBoxes,
     sfzhang15/FaceBoxes, MhLiao/TextBoxes, MhLiao/TextBoxes_plusplus, julimueller/tl_ssd and
     foss-for-synopsys-dwc-arc-processors/synopsys-caffe; opencv ``modules/dnn/src/layers/prior_box_layer.cpp``.
@@ -47,7 +43,7 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     param = layer.param
     is_clustered = layer.type == "PriorBoxClustered"
     plane = _plane(layer, 0, feature_map)
-    boxes = _boxes_of_sides(param, "width", "height") if is_clustered else _boxes(param, build.options.fork)
+    boxes = _boxes_of_sides(param) if is_clustered else _boxes(param, build.options.fork)
     pixels = _image_size(param) or _plane(layer, 1, image)
     steps = _step_sizes(param) or (None, None)
     offset = 0.0 if param.offset_w else param.offset
@@ -60,7 +56,6 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
         build.reshape(edges[1], (1, plane[1], *of_place)),
     )
     parts = [build.broadcast(each, (*plane, *of_place), "edges") for each in (across, down)]
-    parts = parts[::-1] if param.yx_order else parts
     data = [part.data for part in parts if part.data is not None]
     if len(data) == len(parts):
         corners = np.concatenate(data, -1)
@@ -78,20 +73,18 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
 @dataclass(frozen=True, slots=True)
 class _BoxesOfPlace:
     """The boxes at one place, (P, 2) each: width and height, and how far from the place their middles are along
-    x and y, in steps and in pixels. ``is_cut`` is whether boxes end where the image ends. ``inward`` (P,) is how
-    much of the image each end is moved towards the middle.
+    x and y, in steps and in pixels. ``is_cut`` is whether boxes end where the image ends.
     """
 
     sides: Array
     steps: Array
     pixels: Array
     is_cut: bool = False
-    inward: Array | None = None
 
     def along(self, axis: int) -> _BoxesOfPlace:
         """Only the numbers (P,) along y (axis 0) or x."""
         sides, steps, pixels = (part[:, 1 - axis] for part in (self.sides, self.steps, self.pixels))
-        return _BoxesOfPlace(sides, steps, pixels, self.is_cut, self.inward)
+        return _BoxesOfPlace(sides, steps, pixels, self.is_cut)
 
 
 def _edges(
@@ -103,14 +96,12 @@ def _edges(
     """
     ends = np.stack([-boxes.sides / 2, boxes.sides / 2], -1)
     offsets = np.float32(offset) + boxes.steps.astype(np.float32)
-    inward = np.zeros(len(ends)) if boxes.inward is None else boxes.inward
-    moved = np.stack([inward, -inward], -1)
     low, high = ([0, -np.inf], [np.inf, 1]) if boxes.is_cut else ([-np.inf] * 2, [np.inf] * 2)
     if isinstance(places, int) and isinstance(pixels, int):
         distance = np.float32(pixels) / np.float32(places) if step is None else np.float32(step)
         centres = (np.arange(places, dtype=np.float32)[:, None] + offsets) * distance
         middles = (centres + boxes.pixels).astype(np.float32)
-        edges_of_boxes = (middles[..., None] + ends) / pixels + moved
+        edges_of_boxes = (middles[..., None] + ends) / pixels
         return build.constant(edges_of_boxes.clip(low, high).astype(np.float32), "edges")
     counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
     place = build.aligned(counted, 3, 0)
@@ -119,8 +110,6 @@ def _edges(
     middle = (place + _constant(build, offsets[:, None], "offsets")) * distance_of_places
     ends_of_places = middle + _constant(build, boxes.pixels[:, None] + ends, "ends")
     edges = ends_of_places / image
-    if inward.any():
-        edges = edges + _constant(build, moved, "inward")
     if boxes.is_cut:
         first, last = edges.slice(2, 0).at_least(0), edges.slice(2, 1).at_most(1)
         edges = concatenate([first, last], 2)
@@ -138,11 +127,7 @@ def _boxes(param: Any, fork: Fork | None) -> _BoxesOfPlace:
         return _dense_boxes(param)
     if param.offset_w or param.offset_h:
         return _boxes_of_offsets(param)
-    boxes = (
-        _boxes_of_sides(param, "box_width", "box_height")
-        if param.box_width or param.box_height
-        else _sparse_boxes(param)
-    )
+    boxes = _sparse_boxes(param)
     if fork == "textboxes" or param.denser_prior_boxes:  # each one again, half a step below
         down = 1 - param.offset if param.denser_prior_boxes else 0.5
         below = np.tile([[0, 0], [0, down]], (len(boxes.sides), 1))
@@ -154,7 +139,7 @@ def _refuse_many(param: Any) -> None:
     """Raise ``NetError`` for more boxes at a place than any detector has, before they are listed."""
     squares = sum(density * density for density in param.density)
     places = max(1, len(param.offset_w) * len(param.offset_h))
-    count = (len(param.min_size) + squares) * (1 + len(param.aspect_ratio)) * places + len(param.box_width)
+    count = (len(param.min_size) + squares) * (1 + len(param.aspect_ratio)) * places
     if count > _MOST_BOXES:
         raise NetError(
             f"asks for about {count:g} boxes at each place, expected at most {_MOST_BOXES}",
@@ -175,18 +160,11 @@ def _sparse_boxes(param: Any) -> _BoxesOfPlace:
         )
     ratios = _ratios(param)
     sides: list[tuple[float, float]] = []
-    inward: list[float] = []
     for index, size in enumerate(map(int, least)):  # the fork keeps them in an int
         square = [(float(size), float(size))]
         larger = [(math.sqrt(size * int(most[index])),) * 2] if most else []
-        others = _with_ratios(size, ratios)
-        if param.keras:
-            sides += larger + square + others
-        else:
-            sides += square + others + larger if param.tf else square + larger + others
-        is_inward = param.tf and not param.keras and size == _INWARD_OF_TF
-        inward += [0.05 * is_inward, *[0.0] * len(others + larger)]
-    return replace(_around_place(sides), inward=np.array(inward))
+        sides += square + larger + _with_ratios(size, ratios)
+    return _around_place(sides)
 
 
 def _with_ratios(size: int, ratios: list[np.float32]) -> list[tuple[float, float]]:
@@ -194,15 +172,15 @@ def _with_ratios(size: int, ratios: list[np.float32]) -> list[tuple[float, float
     return [(size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios if abs(ratio - 1) >= _NEAR]
 
 
-def _boxes_of_sides(param: Any, width: str, height: str) -> _BoxesOfPlace:
-    """Boxes whose sides two fields list."""
-    widths, heights = [*getattr(param, width)], [*getattr(param, height)]
+def _boxes_of_sides(param: Any) -> _BoxesOfPlace:
+    """Boxes whose sides are stated."""
+    widths, heights = [*param.width], [*param.height]
     if len(widths) != len(heights):
         raise NetError(
-            f"{width} is {_listed(widths)} and {height} {_listed(heights)}, expected as many",
+            f"width is {_listed(widths)} and height {_listed(heights)}, expected as many",
             fix="give each box both sides",
         )
-    for name, lengths in ((width, widths), (height, heights)):
+    for name, lengths in (("width", widths), ("height", heights)):
         _refuse_sizes(lengths, name)
     return _around_place(list(zip(widths, heights, strict=True)))
 

@@ -22,14 +22,9 @@ def outputs(inputs, weights):
     total = np.empty_like(x)
     for item in range(2):
         total[item] = 2 * factors[0, item] * x[item] - factors[1, item] * z[item]
-    shuffled = np.empty((2, 2, 6, 10))
-    for channel, row, column in np.ndindex(8, 3, 5):
-        to = (channel // 4, row * 2 + channel // 2 % 2, column * 2 + channel % 2)
-        shuffled[:, to[0], to[1], to[2]] = x[:, channel, row, column]
     kernel, bias = weights["learned"]
     return {
         "sum": total,
-        "shuffled": shuffled,
         "sized": interpolated(x, 5, 7),
         "stated": interpolated(x, 9, 9),
         "learned": z.reshape(2, -1) @ kernel.T + bias,

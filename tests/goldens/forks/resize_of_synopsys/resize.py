@@ -7,16 +7,13 @@ def scale(size, new, corners):
     return (size - 1) / (new - 1) if corners and new > 1 else size / new
 
 
-def bilinear(x, height, width, corners=False, halves=False, torch=False):
+def bilinear(x, height, width, corners=False):
     """x (N, C, H, W), element by element."""
     y = np.empty((*x.shape[:2], height, width))
 
     def place(i, size, new):
-        if torch:
-            at = (i + 0.5) * scale(size, new, False) - 0.5 if new > 1 else -0.5
-        else:
-            at = (i + 0.5) * scale(size, new, False) - 0.5 if halves else i * scale(size, new, corners)
-        return max(floor(at), 0), min(ceil(at), size - 1), at - floor(at)
+        at = i * scale(size, new, corners)
+        return floor(at), min(ceil(at), size - 1), at - floor(at)
 
     for i, j in np.ndindex(height, width):
         top, bottom, down = place(i, x.shape[2], height)
@@ -27,18 +24,11 @@ def bilinear(x, height, width, corners=False, halves=False, torch=False):
     return y
 
 
-def nearest(x, height, width, mode=""):
+def nearest(x, height, width, corners=False):
     y = np.empty((*x.shape[:2], height, width))
 
     def place(i, size, new):
-        step = scale(size, new, mode == "corners")
-        at = {
-            "": lambda: floor(i * step),
-            "corners": lambda: floor(i * step + 0.5),
-            "halves": lambda: floor((i + 0.5) * step),
-            "onnx": lambda: floor((i + 0.5) * step - 0.5),
-        }[mode]()
-        return max(min(at, size - 1), 0)
+        return min(floor(i * scale(size, new, corners) + 0.5 * corners), size - 1)
 
     for i, j in np.ndindex(height, width):
         y[:, :, i, j] = x[:, :, place(i, x.shape[2], height), place(j, x.shape[3], width)]
@@ -51,10 +41,6 @@ def outputs(inputs, weights):
     return {
         "plain": bilinear(x, 7, 3),
         "corners": bilinear(x, 12, 8, corners=True),
-        "halves": bilinear(last, 8, 2, halves=True).transpose(0, 2, 3, 1),
-        "torch": bilinear(x, 1, 9, torch=True),
         "near": nearest(x, 8, 8),
-        "near_corners": nearest(last, 8, 3, "corners").transpose(0, 2, 3, 1),
-        "near_halves": nearest(x, 7, 3, "halves"),
-        "near_onnx": nearest(x, 8, 7, "onnx"),
+        "near_corners": nearest(last, 8, 3, True).transpose(0, 2, 3, 1),
     }

@@ -55,21 +55,17 @@ def outputs(inputs, weights):
         largest[:, :, row, column] = flat.max(-1)
         i, j = np.divmod(flat.argmax(-1), seen.shape[-1])
         mask[:, :, row, column] = (i + rows.start) * 9 + j + columns.start
-    mean, elements, mean_same = np.zeros((2, 4, 4, 5)), np.zeros((2, 4, 4, 4)), np.zeros((2, 4, 4, 5))
+    mean, elements = np.zeros((2, 4, 4, 5)), np.zeros((2, 4, 4, 4))
     for row, column, rows, columns, count in windows(x, 3, (1, 0), (4, 5), (2, 1)):
         mean[:, :, row, column] = x[:, :, rows, columns].astype(float).sum((2, 3)) / count
     for row, column, rows, columns, _ in windows(x, 3, (1, 1), (4, 4)):
         elements[:, :, row, column] = x[:, :, rows, columns].astype(float).mean((2, 3))
-    for row, column, rows, columns, _ in windows(x, 4, (1, 1), (4, 5)):
-        mean_same[:, :, row, column] = x[:, :, rows, columns].astype(float).mean((2, 3))
     return {
         "conv": convolved(x, *weights["conv"], (2, 0), (4, 4), group=2),
         "holes": convolved(x, *weights["holes"], (1, 1), (5, 9), stride=1, holes=(2, 1)),
-        "same": convolved(x, *weights["same"], (1, 1), (4, 5)),
         "deconv": deconvolved(x, *weights["deconv"], (-1, 0), (14, 18)),
         "largest": largest,
         "mask": mask,
         "mean": mean,
         "elements": elements,
-        "mean_same": mean_same,
     }

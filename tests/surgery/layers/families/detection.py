@@ -90,9 +90,11 @@ def clusters(param_str: str, shapes: list[tuple[int, ...]], message: str) -> Mes
 
 GRIDS: list[tuple[int, ...]] = [(1, 1, 2, 4), (1, 4, 2, 4)]
 REFUSALS = [
-    prior_box(
-        "box_width: 4",
-        ": box_width is 4 and box_height not stated, expected as many\n  fix: give each box both sides",
+    message(
+        "PriorBoxClustered",
+        "prior_box_param { width: 4 }",
+        [MAP.shape, IMAGE.shape],
+        ": width is 4 and height not stated, expected as many\n  fix: give each box both sides",
     ),
     prior_box(
         "min_size: 4 offset_w: 0.5 aspect_ratio: 2",

@@ -288,11 +288,6 @@ REFUSALS = [
     ),
     message(
         "ResizeBilinear",
-        "resize_bilinear_param { align_corners: true half_pixel_centers: true }",
-        ": states both align_corners and half_pixel_centers\n  fix: remove half_pixel_centers",
-    ),
-    message(
-        "ResizeBilinear",
         'resize_bilinear_param { data_format: "NCHWD" }',
         f": data_format is NCHWD, expected NHWC or NCHW\n{CUT}",
     ),

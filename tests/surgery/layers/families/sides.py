@@ -20,9 +20,7 @@ def convolution(fields: str, text: str, shapes: Sequence[Sequence[int]] = IMAGE)
 
 REFUSALS = [
     convolution("pad_l: 1 pad: 1", "states both pad_l and pad\n  fix: remove pad, or pad_l"),
-    convolution("pad_b: 1 pad_type: 1", "states both pad_b and pad_type\n  fix: remove pad_type, or pad_b"),
-    convolution("pad_type: 1 pad_w: 2", "states both pad_type and pad_w\n  fix: remove pad_w, or pad_type"),
-    convolution("pad_type: 2", "pad_type is 2, expected 0 or 1\n  fix: use 1 for the padding of TensorFlow"),
+    convolution("pad_b: 1 pad_w: 2", "states both pad_b and pad_w\n  fix: remove pad_w, or pad_b"),
     convolution(
         "pad_t: 1",
         "pad_t is for 2 spatial axes, the bottom has 1\n  fix: state pad, once or once per axis",
@@ -38,12 +36,6 @@ REFUSALS = [
         "states hole_h or hole_w for other axes\n"
         "  fix: state dilation, once or once per axis, without hole_h and hole_w",
         LINE,
-    ),
-    Message(
-        "Deconvolution",
-        "convolution_param { num_output: 2 kernel_size: 3 pad_type: 1 }",
-        IMAGE,
-        f"{OP}(Deconvolution): pad_type is 1, which Deconvolution does not read\n  fix: remove pad_type",
     ),
     Message(
         "Im2col",
@@ -67,9 +59,9 @@ REFUSALS = [
     ),
     Message(
         "Pooling3D",
-        "pooling3d_param { kernel_size: 2 kernel_depth: 2 pool: AVE_TF }",
+        "pooling3d_param { kernel_size: 2 kernel_depth: 2 pool: AVE_EXC_PAD }",
         [(1, 2, 4, 4, 4)],
-        f"{OP}(Pooling3D): pool is AVE_TF, expected MAX or AVE\n  fix: remove pool to use MAX",
+        f"{OP}(Pooling3D): pool is AVE_EXC_PAD, expected MAX or AVE\n  fix: remove pool to use MAX",
     ),
     Message(
         "Interp",
@@ -77,13 +69,6 @@ REFUSALS = [
         IMAGE,
         f"{OP}(Interp): use_blob_size is true, but there is one bottom\n"
         "  fix: add the blob whose size is meant",
-    ),
-    Message(
-        "Reshape",
-        "reshape_param { pixelshuffler: 3 }",
-        IMAGE,
-        f"{OP}(Reshape): pixelshuffler is 3, but the bottom has 4 channels\n"
-        "  fix: use a number whose square divides the channels",
     ),
     Message(
         "Eltwise",
