@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from prototrt.converter.backends.driver import find_driver
-from prototrt.converter.checking.selftest.timing import residents
 from prototrt.plugins.tile.kernel import KERNELS
 from prototrt.plugins.tile.launcher import launcher
 
@@ -32,10 +31,10 @@ def test_tile(kind: str, shape: tuple[int, ...], axis: int, copies: int) -> None
     array = np.random.default_rng(1).integers(0, 1000, shape).astype(TYPES[kind])
     expected = np.concatenate([array] * copies, axis)
     result = np.empty_like(expected)
-    with residents(device, stream, {"x": array, "y": np.zeros_like(expected)}) as there:
-        x, y = there["x"].address, there["y"].address
-        launcher().tile(KERNELS[kind], x, prod(shape[axis:]), copies, expected.size, y, stream=stream)
-        device.download(result, y, stream)
-        device.synchronize(stream)
+    x, y = (device.allocate(each.nbytes) for each in (array, expected))
+    device.upload(x, array, stream)
+    launcher().tile(KERNELS[kind], x, prod(shape[axis:]), copies, expected.size, y, stream=stream)
+    device.download(result, y, stream)
+    device.synchronize(stream)
     device.destroy_stream(stream)
     np.testing.assert_array_equal(result, expected)

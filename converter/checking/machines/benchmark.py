@@ -108,7 +108,7 @@ def _of_ways(
         name = way if device is None else f"{way}, {device}"
         try:
             with Session(graph, on=way, device=device) as session:
-                timings.append(_timed(name, calls, partial(session.run, feeds)))
+                timings.append(timing_of(name, calls, partial(session.run, feeds)))
         except ConversionError as error:
             notes.append(f"{name} was not timed: {error.problem}")
     return Benchmark(tuple(timings), notes=tuple(notes))
@@ -130,7 +130,7 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
         wait = partial(device.synchronize, stream)
         timings, notes = _resident(engine, stream, calls, (inputs, outputs), wait)
         with Session(engine) as timed:
-            timings.append(_timed("engine, NumPy arrays", calls, timed.prepare(feeds).run))
+            timings.append(timing_of("engine, NumPy arrays", calls, timed.prepare(feeds).run))
         layers = tuple(LayerTime(*row) for row in session.profile(feeds)) if profile else ()
         if profile and not layers:
             notes.append("layers were not timed: this TensorRT does not report their times")
@@ -148,15 +148,15 @@ def _resident(
 ) -> tuple[list[Timing], list[str]]:
     """The times of calls whose inputs and outputs stay on the GPU: queued, and as a CUDA graph; and notes."""
     with Session(engine, stream=stream, graphs=False) as timed:
-        timings = [_timed("engine, queued", calls, timed.prepare(*arrays).run, wait)]
+        timings = [timing_of("engine, queued", calls, timed.prepare(*arrays).run, wait)]
     with Session(engine, stream=stream, graphs=True) as timed:
-        replayed = _timed("engine, CUDA graph", calls, timed.prepare(*arrays).run, wait)
+        replayed = timing_of("engine, CUDA graph", calls, timed.prepare(*arrays).run, wait)
         if not timed.replays:
             return timings, ["no CUDA graph was timed: TensorRT cannot capture this engine"]
     return [*timings, replayed], []
 
 
-def _timed(
+def timing_of(
     way: str, calls: int, call: Callable[[], object], wait: Callable[[], object] | None = None
 ) -> Timing:
     """Time a number of calls after a warm-up, or fewer if the time limit is reached."""

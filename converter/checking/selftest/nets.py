@@ -1,4 +1,4 @@
-"""One LSTM of any size, as Caffe would have it, and what computing it costs at least."""
+"""One LSTM of any size, as Caffe would have it."""
 
 from __future__ import annotations
 
@@ -22,26 +22,11 @@ class SessionOf(Protocol):
 
 @dataclass(frozen=True)
 class Size:
-    """H hidden units (and as many inputs), T steps, N streams, and the bytes of a number."""
+    """H hidden units (and as many inputs), T steps and N streams."""
 
     hidden: int
     steps: int
     streams: int
-    itemsize: int = 4
-
-    @property
-    def multiply_adds(self) -> int:
-        return self.steps * self.streams * 4 * self.hidden * 2 * self.hidden
-
-    @property
-    def weight_bytes(self) -> int:
-        return 4 * self.hidden * (2 * self.hidden + 1) * self.itemsize
-
-    @property
-    def moved_bytes(self) -> int:
-        """Weights once, inputs, outputs, and the state in and out."""
-        blobs = 2 * self.steps * self.streams * self.hidden + 4 * self.streams * self.hidden
-        return self.weight_bytes + blobs * self.itemsize
 
 
 def lstm_prototxt(size: Size) -> str:

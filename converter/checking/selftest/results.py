@@ -187,10 +187,8 @@ def _speed(section: SectionResult | None) -> str:
     if row is None:
         return _share(section)
     cells = dict(zip(section.columns, row.cells, strict=False))
-    beside = [
-        f"{cells[name]} {what}" for name, what in (("cuDNN's call", "by cuDNN"), ("bytes' floor", "at best"))
-    ]
-    return f"{row.what}: {cells['median']}, {', '.join(beside)}"
+    times = (cells["queued"], cells["CUDA graph"], cells["cuDNN's call"])
+    return f"{row.what}: {times[0]}, {times[1]} as a CUDA graph, {times[2]} by cuDNN"
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -15,10 +15,10 @@ from prototrt.converter.backends.onnx.evaluator import RTX_PLUGIN, rtx_devices
 from prototrt.converter.checking.machines.doctor import Ability, diagnose
 from prototrt.converter.checking.selftest import engines, goldens, speed
 from prototrt.converter.checking.selftest.engines import engine_session
+from prototrt.converter.checking.selftest.gpu import clocks, torch_with_gpu
 from prototrt.converter.checking.selftest.isolation import serve
 from prototrt.converter.checking.selftest.nets import lstm_graph
 from prototrt.converter.checking.selftest.rows import Check, NotHereError
-from prototrt.converter.checking.selftest.timing import Stopwatch, clocks, torch_with_gpu
 from prototrt.converter.options import SectionName, Way
 from prototrt.converter.running.processes import end_with, python_command
 from prototrt.converter.running.sessions.session import Session
@@ -36,12 +36,6 @@ class Section:
     checks: Callable[[Path], Iterator[Check]]
     columns: Sequence[str] = CHECK
     needs_engine: bool = True
-
-
-def _stopwatch() -> Stopwatch:
-    from prototrt.converter.running.runtime.cuda_python import CudaPythonDevice
-
-    return Stopwatch(CudaPythonDevice())
 
 
 def machine() -> Iterator[Check]:
@@ -122,8 +116,8 @@ SECTIONS: dict[SectionName, Section] = {
         lambda folder: goldens.goldens(folder, engine_session),
     ),
     "speed": Section(
-        "time LSTM engines beside cuDNN and what the GPU can do at best",
-        lambda _: speed.timings(engine_session, _stopwatch),
+        "time LSTM engines beside cuDNN",
+        lambda _: speed.timings(engine_session),
         speed.COLUMNS,
     ),
     "torch": Section(

@@ -1,98 +1,71 @@
-"""How fast an LSTM is: our engines of both precisions beside cuDNN's, and beside what the GPU could do at best."""
+"""How fast an LSTM is: our engines in both precisions, as ``bench`` times them, beside cuDNN's by way of PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
+from prototrt.converter.checking.machines.benchmark import CALLS, bench, timing_of
+from prototrt.converter.checking.selftest.gpu import torch_with_gpu
 from prototrt.converter.checking.selftest.nets import SessionOf, Size, lstm_graph
 from prototrt.converter.checking.selftest.rows import Check
-from prototrt.converter.checking.selftest.timing import (
-    Spread,
-    Stopwatch,
-    engine_spread,
-    peak_bytes_per_second,
-    peak_multiply_adds_per_second,
-    torch_seconds,
-)
 from prototrt.surgery.options import Form, Precision
 
-COLUMNS = (
-    "LSTM", "", "shortest", "median", "99 %", "in a row", "wall", "per step", "cuDNN's call", "ours / cuDNN",
-    "bytes' floor", "flops' floor",
-)  # fmt: skip
+COLUMNS = ("LSTM", "", "queued", "CUDA graph", "NumPy arrays", "per step", "cuDNN's call", "ours / cuDNN")
 SIZES = (Size(256, 1, 1), Size(1024, 1, 1), Size(256, 16, 1), Size(1024, 128, 16))
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16")
 UNROLL_AT_MOST = 16
 """Steps: building more takes minutes."""
 _TORCH = {"fp32": "float32", "fp16": "float16"}
-_ITEM = {"fp32": 4, "fp16": 2}
 
 
-class Rivals:
-    """What ours is compared with, each measured once in a process."""
-
-    def __init__(self, watch: Stopwatch) -> None:
-        self.watch = watch
-        self.torch = cache(lambda size, precision: torch_seconds(size, watch, _TORCH[precision]))
-        self.bandwidth = cache(lambda: peak_bytes_per_second(watch))
-        self.speed = cache(lambda precision: peak_multiply_adds_per_second(watch, _TORCH[precision]))
-
-    def floors(self, size: Size, precision: Precision) -> tuple[float, float | None]:
-        """Seconds that moving the bytes, and multiplying, take at least; the latter only with PyTorch."""
-        own = replace(size, itemsize=_ITEM[precision])
-        speed = self.speed(precision)
-        return own.moved_bytes / self.bandwidth(), own.multiply_adds / speed if speed else None
-
-
-def timings(
-    session_of: SessionOf, watch: Callable[[], Stopwatch], sizes: Iterable[Size] = SIZES
-) -> Iterator[Check]:
-    """Every size, precision and way. ``watch`` is asked when the first is timed."""
-    rivals = cache(lambda: Rivals(watch()))
+def timings(session_of: SessionOf, sizes: Iterable[Size] = SIZES) -> Iterator[Check]:
+    """Every size, precision and form of the recurrence."""
     for size in sizes:
         for precision in PRECISIONS:
-            for way, sequence, graphs in ways(size):
-                what = f"H {size.hidden}, T {size.steps}, N {size.streams}, {precision}, {way}"
-                yield Check(what, timed(session_of, rivals, size, precision, sequence, graphs))
+            for form in forms(size):
+                what = f"H {size.hidden}, T {size.steps}, N {size.streams}, {precision}, {form}"
+                yield Check(what, partial(_timed, session_of, size, precision, form))
 
 
-def timed(
-    session_of: SessionOf,
-    rivals: Callable[[], Rivals],
-    size: Size,
-    precision: Precision,
-    sequence: Form,
-    graphs: bool,
-) -> Callable[[], tuple[str, ...]]:
-    def attempt() -> tuple[str, ...]:
-        graph = lstm_graph(size, sequence, precision)
-        spread = engine_spread(graph, rivals().watch, session_of, graphs)
-        cudnn = rivals().torch(size, precision)
-        return numbers(spread, size.steps, cudnn, *rivals().floors(size, precision))
-
-    return attempt
-
-
-def numbers(
-    spread: Spread, steps: int, cudnn: float | None, by_bytes: float, by_flops: float | None
-) -> tuple[str, ...]:
-    """The cells of a row behind its verdict."""
-    times = (spread.shortest, spread.median, spread.p99, spread.in_a_row, spread.wall, spread.median / steps)
-    ratio = "-" if cudnn is None else f"{spread.median / cudnn:.2f}"
-    return (*map(microseconds, [*times, cudnn]), ratio, microseconds(by_bytes), microseconds(by_flops))
-
-
-def ways(size: Size) -> list[tuple[str, Form, bool]]:
-    """Name, sequence and use of CUDA graphs."""
+def forms(size: Size) -> list[Form]:
     if size.steps == 1:
-        return [("step, queued", "step", False), ("step, CUDA graph", "step", True)]
-    unrolled: list[tuple[str, Form, bool]] = [
-        ("unroll, queued", "unroll", False),
-        ("unroll, CUDA graph", "unroll", True),
-    ]
-    return [("loop", "loop", False), *(unrolled if size.steps <= UNROLL_AT_MOST else [])]
+        return ["step"]
+    return ["loop", "unroll"] if size.steps <= UNROLL_AT_MOST else ["loop"]
+
+
+def _timed(session_of: SessionOf, size: Size, precision: Precision, form: Form) -> tuple[str, ...]:
+    with session_of(lstm_graph(size, form, precision)) as session:
+        medians = {timing.way: timing.median for timing in bench(session).timings}
+    return numbers(medians, size.steps, _seconds_of_cudnn(size, _TORCH[precision]))
+
+
+def numbers(medians: Mapping[str, float], steps: int, cudnn: float | None) -> tuple[str, ...]:
+    """The cells of a row behind its verdict; ours is the faster of the two ways whose arrays stay on the GPU."""
+    queued, replayed, from_host = (
+        medians.get(f"engine, {way}") for way in ("queued", "CUDA graph", "NumPy arrays")
+    )
+    best = min(seconds for seconds in (queued, replayed) if seconds is not None)
+    ratio = "-" if cudnn is None else f"{best / cudnn:.2f}"
+    return (*map(microseconds, (queued, replayed, from_host, best / steps, cudnn)), ratio)
+
+
+def _seconds_of_cudnn(size: Size, dtype: str) -> float | None:
+    """One call of PyTorch's LSTM, which is cuDNN's, fed with its own state; None without PyTorch."""
+    torch = torch_with_gpu()
+    if torch is None:
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    lstm = torch.nn.LSTM(size.hidden, size.hidden).to("cuda", getattr(torch, dtype)).eval()
+    x = torch.rand(size.steps, size.streams, size.hidden, device="cuda", dtype=getattr(torch, dtype))
+    state = [torch.zeros(1, size.streams, size.hidden, device="cuda", dtype=x.dtype) for _ in "hc"]
+
+    def call() -> None:
+        for held, new in zip(state, lstm(x, tuple(state))[1], strict=True):
+            held.copy_(new)
+
+    with torch.inference_mode():
+        return timing_of("cuDNN", CALLS, call, torch.cuda.synchronize).median
 
 
 def microseconds(seconds: float | None) -> str:

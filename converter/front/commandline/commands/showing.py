@@ -185,8 +185,8 @@ def selftest(
 ) -> None:
     """Try on this machine what prototrt does, in less than five minutes, and say in a few lines what works.
 
-    On a GPU, nets of every family are built, run and compared with Caffe's numbers, and LSTMs are timed beside cuDNN
-    and what the GPU can do at best. Without one, nets are built if TensorRT for RTX is installed, and run on the CPU.
+    On a GPU, nets of every family are built, run and compared with Caffe's numbers, and LSTMs are timed beside cuDNN.
+    Without one, nets are built if TensorRT for RTX is installed, and run on the CPU.
     Each section runs in a process of its own, which may crash. The results name neither the machine nor its user.
     """
     from prototrt.converter.checking.selftest.results import read

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,6 +18,8 @@ from prototrt.converter.checking.machines import benchmark
 from prototrt.converter.checking.machines.benchmark import bench
 from prototrt.converter.front.commandline.report import _duration
 from prototrt.converter.running.runtime import cuda_python, sources
+from prototrt.converter.running.runtime.memory import Memory
+from prototrt.converter.running.runtime.resident import Resident
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import STREAM, WEIGHTS
 from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
@@ -67,6 +70,14 @@ def test_an_engine_is_timed_with_and_without_graphs(graph: Graph) -> None:
     assert (len(queued.runs), len(replayed.runs)) == (17, 4)  # ten calls warm up; two graphs are captured
     session.close()
     assert queued.device.memory == {}
+
+
+def test_arrays_that_stay_on_the_gpu_are_described() -> None:
+    device = FakeDevice()
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    resident = Resident(Memory(device), array, 0)
+    assert resident.__cuda_array_interface__["shape"] == (2, 3)
+    np.testing.assert_array_equal(device.read(resident.address, (2, 3), "float32"), array)
 
 
 def test_an_engine_that_cannot_be_captured() -> None:

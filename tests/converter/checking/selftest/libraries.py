@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import prototrt
+from prototrt.converter.checking.selftest.gpu import torch_with_gpu
 from prototrt.converter.checking.selftest.nets import SessionOf
 from prototrt.converter.checking.selftest.rows import Check, NotHereError
-from prototrt.converter.checking.selftest.timing import torch_with_gpu
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.converter.checking.selftest.sessions import SIZE, Feeds, followed, largest_of, small_lstm
 
