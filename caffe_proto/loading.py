@@ -19,27 +19,27 @@ from prototrt.caffe_proto.net.readings import (
     NetState,
     Reading,
     advice,
-    chosen,
+    choose,
     differs_in_training,
-    explained,
-    read_instead,
+    explain,
+    other_reading_warning,
     reading_for,
     whole_readings,
 )
 from prototrt.caffe_proto.net.sizes_by_weights import with_channels
-from prototrt.caffe_proto.net.untangle import Untangled, wrong_counts
+from prototrt.caffe_proto.net.untangle import UntangledNet, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import HDF5, NPZ, OpenFile, open_input, text_of_prototxt
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.findings import unknown_fields
 from prototrt.caffe_proto.text.marks import marked_recurrences
 from prototrt.caffe_proto.text.prototxt import ParsedNet, parse_net
-from prototrt.caffe_proto.text.templates import filled
+from prototrt.caffe_proto.text.templates import fill_template
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry, upgraded_layers
-from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, checked_count
+from prototrt.caffe_proto.weights import NoWeights, RandomWeights, StoredBlob, Weights, check_count
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.sharing import find_owners, share_stored, with_places
-from prototrt.caffe_proto.weights_choice import two_sources
+from prototrt.caffe_proto.weights_choice import two_sources_error
 
 
 @takes_options(LoadOptions)
@@ -69,9 +69,9 @@ def _caffe2_model(file: OpenFile, options: LoadOptions) -> Model:
 
 def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
     if options.weights is not None and options.random_weights is not None:
-        raise two_sources()
+        raise two_sources_error()
     file = source.name
-    text = filled(text_of_prototxt(source), options.define or {}, file)
+    text = fill_template(text_of_prototxt(source), options.define or {}, file)
     net = parse_net(text, file)
     state = _state(net.message, options)
     written = upgraded_layers(net, file)
@@ -82,7 +82,7 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
     _complete_layers(written, file)
     asked = reading_for(written, state, file)
     readings = whole_readings(written, asked)
-    reading = readings[0] if len(readings) == 1 else chosen(readings, state) or asked
+    reading = readings[0] if len(readings) == 1 else choose(readings, state) or asked
     if not reading.entries:
         problem = f"none of the {len(written)} layers belongs to the net for {state}"
         raise NetError(problem, where=file, fix=advice(readings, state))
@@ -91,12 +91,10 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
     warnings = (*_unread_shapes(net, file), *model.warnings)
     model = replace(model, warnings=warnings, recurrences=marked_recurrences(text))
     if reading is not asked:
-        return replace(model, warnings=(read_instead(reading, asked, file), *model.warnings))
+        return replace(model, warnings=(other_reading_warning(reading, asked, file), *model.warnings))
     included = set(asked.entries)
     excluded = [entry for entry in written if entry not in included]
-    return (
-        model.with_problems(lambda error: explained(error, excluded, readings, state)) if excluded else model
-    )
+    return model.with_problems(lambda error: explain(error, excluded, readings, state)) if excluded else model
 
 
 def _refuse_for_caffe2(file: str, options: LoadOptions) -> None:
@@ -125,7 +123,7 @@ def _model_of(
     allow_unknown: bool,
 ) -> Model:
     miscounted = wrong_counts(reading.entries, file)
-    deployed, untangled = reading.deployed, reading.untangled
+    deployed, untangled = reading.deploy_net, reading.blob_versions
     entries = deployed.entries
     problems = [
         (*untangled.errors.get(entry, ()), *miscounted.get(entry, ()), *_problems(entry, allow_unknown))
@@ -139,8 +137,8 @@ def _model_of(
         layers=layers,
         weights=source,
         warnings=(
-            *(finding.dropped() for finding in of_net if allow_unknown or finding.is_of_fork_net),
-            *(_dropped(entries) if allow_unknown else ()),
+            *(finding.drop_warning() for finding in of_net if allow_unknown or finding.is_of_fork_net),
+            *(_unknown_field_warnings(entries) if allow_unknown else ()),
             *(warning for entry in entries for warning in entry.warnings),
             *deployed.warnings,
             *_warnings(entries, reading.state, file, source),
@@ -161,21 +159,23 @@ def _problems(entry: LayerEntry, allow_unknown: bool) -> list[ConversionError]:
     return [finding.error() for finding in entry.findings if not (allow_unknown and finding.can_be_dropped)]
 
 
-def _dropped(entries: Sequence[LayerEntry]) -> list[str]:
+def _unknown_field_warnings(entries: Sequence[LayerEntry]) -> list[str]:
     """A warning for each unknown field of training, in the order of the file."""
-    return [finding.dropped() for entry in entries for finding in entry.findings if finding.can_be_dropped]
+    return [
+        finding.drop_warning() for entry in entries for finding in entry.findings if finding.can_be_dropped
+    ]
 
 
 def _layers(
     entries: Sequence[LayerEntry],
-    untangled: Untangled,
+    untangled: UntangledNet,
     weights: Weights,
     file: str,
     problems: Sequence[tuple[ConversionError, ...]],
 ) -> tuple[tuple[Layer, ...], Sequence[str]]:
     """The layers, and warnings about blobs that they share."""
     owners = find_owners(entries)
-    stored = _stored(entries, weights, file)
+    stored = _stored_blobs(entries, weights, file)
     if weights.holds_shared_once:
         stored = [with_places(blobs, shared) for blobs, shared in zip(stored, owners, strict=True)]
     blobs, warnings = share_stored(entries, owners, stored, file, weights)
@@ -198,7 +198,7 @@ def _layers(
     return layers, warnings
 
 
-def _stored(
+def _stored_blobs(
     entries: Sequence[LayerEntry], weights: Weights, file: str
 ) -> list[Sequence[StoredBlob | None] | None]:
     named: set[str] = set()
@@ -206,7 +206,7 @@ def _stored(
     for entry in entries:
         name = entry.message.name
         # Of layers with one name, Caffe gives the stored blobs to the first.
-        stored = weights.stored(name) if name not in named else None
+        stored = weights.blobs_of(name) if name not in named else None
         named.add(name)
         rows.append(stored or _blobs_in_text(entry, file))
     return rows
@@ -261,7 +261,7 @@ def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
     legacy = any(blob.HasField(name) for name in ("num", "channels", "height", "width"))
     shape = (blob.num, blob.channels, blob.height, blob.width) if legacy else tuple(blob.shape.dim)
     fix = "state a shape and as many numbers as it has, or leave blobs out of the file"
-    checked_count(shape, array.size, where, f"blobs {index}", fix)
+    check_count(shape, array.size, where, f"blobs {index}", fix)
     return StoredBlob(shape, legacy, lambda: array.reshape(shape))
 
 

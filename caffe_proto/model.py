@@ -77,10 +77,10 @@ class Layer:
         """The classes of messages exist only at run time, so a message is pickled by name."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
         message = parts.pop("message")
-        return _unpickled, (type(self), message.DESCRIPTOR.name, message.SerializePartialToString(), parts)
+        return _unpickle, (type(self), message.DESCRIPTOR.name, message.SerializePartialToString(), parts)
 
 
-def _unpickled(kind: type[Layer], name: str, content: bytes, parts: Mapping[str, Any]) -> Layer:
+def _unpickle(kind: type[Layer], name: str, content: bytes, parts: Mapping[str, Any]) -> Layer:
     message = kind.message_class(name)()
     message.MergeFromString(content)
     return kind(message=message, **parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import Buffer, errors_for_user, mapped, open_regular, refuse_size
+from prototrt.caffe_proto.common.files import Buffer, errors_for_user, map_file, open_regular, refuse_size
 from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.text.outline import begins_netdef, is_solver, net_inside, nets_of_solver
@@ -148,7 +148,7 @@ def open_input(file: str | os.PathLike[str], what: str) -> OpenFile:
     """Open a file of the user. ``what`` is the expected file, as in "a prototxt". Raises ``UnreadableFileError``."""
     name = os.fsdecode(file)
     with errors_for_user(name, what), open_regular(name, what) as stream:
-        return OpenFile(name, mapped(stream))
+        return OpenFile(name, map_file(stream))
 
 
 def _kind_of(head: bytes) -> FileForm | None:

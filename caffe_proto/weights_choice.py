@@ -8,7 +8,7 @@ from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
 
 
-def two_sources() -> OptionsError:
+def two_sources_error() -> OptionsError:
     """The error for weights with a seed. A Caffe2 init net may come with one: it states the shapes."""
     return OptionsError(
         Worded("{} and {} are given, expected one of them", Option("weights"), Option("random_weights")),
@@ -16,20 +16,20 @@ def two_sources() -> OptionsError:
     )
 
 
-def no_weights(file: str) -> OptionsError:
+def no_weights_error(file: str) -> OptionsError:
     """The error for a net without weights that is to be computed."""
     return OptionsError(
         "the model has no weights",
         fix=Worded(
             "give {}{}, or {} to try the topology alone",
             Option("weights"),
-            _named(_weights_beside(Path(file))),
+            _example_text(_weights_beside(Path(file))),
             Option("random_weights", 0),
         ),
     )
 
 
-def _named(file: str | None) -> str:
+def _example_text(file: str | None) -> str:
     return "" if file is None else f", such as {file}"
 
 

@@ -50,12 +50,12 @@ def load_with_weights(file: str, options: LoadOptions, rewriting: RewriteOptions
 
     Raises ``ConversionError``.
     """
-    from prototrt.caffe_proto.weights_choice import no_weights
+    from prototrt.caffe_proto.weights_choice import no_weights_error
 
     model = load(file, options=options)
     has_source = options.random_weights is not None or model.weights.file is not None
     if not has_source and not _needs_no_weights(model, rewriting):
-        raise no_weights(file)
+        raise no_weights_error(file)
     return model
 
 

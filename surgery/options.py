@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.options import (
     only_in_python,
     option,
 )
-from prototrt.caffe_proto.common.wording import Command, Option, Varying, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, SizeSymbol, Worded
 from prototrt.caffe_proto.forks import Fork
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RewriteOptions(Options):
         Worded(
             "The shapes of inputs, as in {}, or with sizes that vary: {}.",
             Option("shapes", {"data": (1, 3, 224, 224)}),
-            Option("shapes", {"data": (Varying("N"), 3, Varying("16*H"), 224)}),
+            Option("shapes", {"data": (SizeSymbol("N"), 3, SizeSymbol("16*H"), 224)}),
         )
     )
     sizes: SizeRanges | None = option(

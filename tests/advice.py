@@ -17,7 +17,7 @@ import click
 from click.testing import CliRunner
 
 from prototrt.caffe_proto.common.errors import ConversionError, Problems
-from prototrt.caffe_proto.common.wording import Command, Option, Shortened, Worded, python_words, worded
+from prototrt.caffe_proto.common.wording import Command, Option, ShortText, Worded, python_words, worded
 from prototrt.cli import main
 from prototrt.converter.front.commandline import failures, frame, logs, printing, report
 from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
@@ -192,7 +192,7 @@ def flat(text: object) -> Iterator[str | Named]:
     """The texts, options and commands that a message consists of, with nothing shortened."""
     if isinstance(text, Named):
         yield text
-    elif isinstance(text, Shortened):
+    elif isinstance(text, ShortText):
         yield from flat(text.whole)
     elif isinstance(text, Worded):
         parts = iter(text._parts)

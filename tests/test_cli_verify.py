@@ -165,8 +165,8 @@ def test_verify_reads_no_expected_outputs_of_another_shape(
         read.append(file.file)
         return loaded(file, names)
 
-    loaded = ArraysOfFile.loaded
-    monkeypatch.setattr(ArraysOfFile, "loaded", load)
+    loaded = ArraysOfFile.load
+    monkeypatch.setattr(ArraysOfFile, "load", load)
     result = run("verify", DEPLOY, WEIGHTS, "--inputs", files[0], "--expect", files[1])
     assert (result.exit_code, result.stderr) == (
         3,

@@ -19,7 +19,7 @@ from prototrt.caffe_proto.common import files
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import read_regular
 from prototrt.caffe_proto.weights import npz
-from prototrt.caffe_proto.weights.npz import announced_by
+from prototrt.caffe_proto.weights.npz import read_header
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.running.data import images
 from prototrt.converter.running.data.data import data_of
@@ -127,7 +127,7 @@ def test_the_header_of_an_array_is_read_up_to_a_limit(version: int) -> None:
     size = struct.pack("<H" if version == 1 else "<I", length)
     stream = Counting(b"\x93NUMPY" + bytes([version, 0]) + size + b" " * length)
     with pytest.raises(ValueError, match=r"[Hh]eader"):
-        announced_by(stream, 60_000_000)
+        read_header(stream, 60_000_000)
     assert stream.count <= npz._LARGEST_HEADER
 
 

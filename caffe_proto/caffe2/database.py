@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prototrt.caffe_proto.caffe2.files import ReadNet, parse_binary
-from prototrt.caffe_proto.caffe2.init_net import InitNet, narrowed
+from prototrt.caffe_proto.caffe2.init_net import InitNet, narrow
 from prototrt.caffe_proto.caffe2.schema import DTYPES, message_class
 from prototrt.caffe_proto.common.errors import (
     NetError,
@@ -30,7 +30,7 @@ from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fie
 from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.weights import Array, StoredBlob
-from prototrt.caffe_proto.weights.damage import damaged
+from prototrt.caffe_proto.weights.damage import damage_error
 from prototrt.caffe_proto.weights.stored_blob import FloatRun, add_numbers, array_of
 
 _SIZES = struct.Struct("<ii")
@@ -72,7 +72,7 @@ class BlobPart:
         if self.dtype == "float64":
             return np.array(self.tensor.double_data, np.float32)
         values = self.tensor.int64_data if self.dtype == "int64" else self.tensor.int32_data
-        return narrowed(np.array(values, np.int64), self.dtype.replace("64", "32"))
+        return narrow(np.array(values, np.int64), self.dtype.replace("64", "32"))
 
 
 def read_database(source: OpenFile) -> tuple[ReadNet, InitNet]:
@@ -86,8 +86,8 @@ def read_database(source: OpenFile) -> tuple[ReadNet, InitNet]:
             name = record.key.rpartition(_PART)[0] or record.key
             parts.setdefault(name, []).append(_part(buffer, record, file))
     except WireError as error:
-        raise _damaged(file, error.problem) from error
-    blobs = {name: _stored(buffer, part, file, name) for name, part in parts.items()}
+        raise _damage_error(file, error.problem) from error
+    blobs = {name: _join_parts(buffer, part, file, name) for name, part in parts.items()}
     return ReadNet(net, (), ()), InitNet(file, blobs)
 
 
@@ -95,11 +95,11 @@ def _records(buffer: Buffer, file: str) -> Iterator[Record]:
     position = 0
     while position < len(buffer):
         if position + _SIZES.size > len(buffer):
-            raise _damaged(file, f"it ends inside the record at byte {position}")
+            raise _damage_error(file, f"it ends inside the record at byte {position}")
         key_size, value_size = _SIZES.unpack(buffer[position : position + _SIZES.size])
         start = position + _SIZES.size + key_size
         if key_size < 1 or value_size < 0 or start + value_size > len(buffer):
-            raise _damaged(file, f"the record at byte {position} is longer than the rest of the file")
+            raise _damage_error(file, f"the record at byte {position} is longer than the rest of the file")
         key = buffer[position + _SIZES.size : start].decode("utf-8", "replace")
         position = start + value_size
         yield Record(key, start, position)
@@ -112,7 +112,7 @@ def _predict_net(buffer: Buffer, record: Record, file: str) -> Message:
         for entry in _payloads(buffer, content.start, content.end, _NETS):
             names, values = (_payloads(buffer, entry.start, entry.end, part) for part in (_KEY, _VALUE))
             if len(names) != 1 or len(values) != 1:
-                raise _damaged(file, "a net in it has no name, or a name has no net")
+                raise _damage_error(file, "a net in it has no name, or a name has no net")
             (key,), (value,) = names, values
             net = message_class("NetDef")()
             parse_binary(net, buffer[value.start : value.end], file)
@@ -168,7 +168,7 @@ def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
     return BlobPart(tensor, begin, runs)
 
 
-def _stored(buffer: Buffer, parts: list[BlobPart], file: str, name: str) -> StoredBlob:
+def _join_parts(buffer: Buffer, parts: list[BlobPart], file: str, name: str) -> StoredBlob:
     """One blob, put together from its parts."""
     blob, shape = f'blob "{name}"', tuple(int(dim) for dim in parts[0].tensor.dims)
     strange = [part.dtype for part in parts if not part.dtype.startswith(("float", *_INTEGERS))]
@@ -195,5 +195,5 @@ def _whole(arrays: list[Array], shape: tuple[int, ...]) -> Array:
     return (arrays[0] if len(arrays) == 1 else np.concatenate(arrays)).reshape(shape)
 
 
-def _damaged(file: str, because: str) -> UnreadableFileError:
-    return damaged(file, "minidb of Caffe2", because)
+def _damage_error(file: str, because: str) -> UnreadableFileError:
+    return damage_error(file, "minidb of Caffe2", because)

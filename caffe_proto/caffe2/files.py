@@ -74,7 +74,7 @@ def read_net(source: OpenFile, what: str, *, allow_unknown: bool = False) -> Rea
     parsed = parse_net(text, file, net)
     if not allow_unknown:
         raise_all([finding.error() for finding in parsed.findings])
-    dropped = tuple(finding.dropped() for finding in parsed.findings)
+    dropped = tuple(finding.drop_warning() for finding in parsed.findings)
     return ReadNet(net, tuple(parsed.lines.get("op", ())), dropped)
 
 

@@ -46,7 +46,7 @@ class InitNet(FromFile):
     def names(self) -> Iterable[str]:
         return self.blobs.keys()
 
-    def stored(self, layer: str) -> Sequence[StoredBlob] | None:
+    def blobs_of(self, layer: str) -> Sequence[StoredBlob] | None:
         blob = self.blobs.get(layer)
         return None if blob is None else (blob,)
 
@@ -70,7 +70,7 @@ def open_init_net(file: OpenFile, seed: int | None, *, allow_unknown: bool = Fal
             error.origin = error.origin or fill.origin
             errors.append(error)
     raise_all(errors)
-    stored = {name: blob.stored() if isinstance(blob, PackedBlob) else blob for name, blob in blobs.items()}
+    stored = {name: blob.to_blob() if isinstance(blob, PackedBlob) else blob for name, blob in blobs.items()}
     return InitNet(file.name, stored, operators=tuple(operators))
 
 
@@ -136,10 +136,10 @@ def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:
             f"has {len(fill.message.input)} inputs and {len(fill.message.output)} outputs, expected 0 and 1",
             fix="export the weights as GivenTensorFill",
         )
-    blobs[fill.message.output[0]] = filled(fill, seed)
+    blobs[fill.message.output[0]] = run_fill(fill, seed)
 
 
-def filled(fill: Fill, seed: int | None) -> StoredBlob:
+def run_fill(fill: Fill, seed: int | None) -> StoredBlob:
     """The blob that a fill operator makes."""
     kind, arguments = fill.message.type, Arguments(fill.message)
     shape = arguments.integers("shape")
@@ -151,7 +151,7 @@ def filled(fill: Fill, seed: int | None) -> StoredBlob:
             fix=GIVE_INIT_NET,
         )
     if kind in _RANDOM:
-        return _drawn(fill, shape, seed)
+        return _draw(fill, shape, seed)
     if kind == "ConstantFill":
         array = constant_fill(arguments, shape)
         return StoredBlob(shape, False, lambda: array)
@@ -160,7 +160,7 @@ def filled(fill: Fill, seed: int | None) -> StoredBlob:
         return _fill_blob(shape, fill.count or 0, fill.read)
     values = arguments.integers("values")
     array = np.array(values, np.int64)
-    return _fill_blob(shape, len(values), lambda: narrowed(array, _INTEGER_FILLS[kind]))
+    return _fill_blob(shape, len(values), lambda: narrow(array, _INTEGER_FILLS[kind]))
 
 
 def _fill_blob(shape: tuple[int, ...], count: int, read: Callable[[], Array]) -> StoredBlob:
@@ -190,10 +190,10 @@ def constant_fill(arguments: Arguments, shape: tuple[int, ...]) -> Array:
         )
     if DTYPES[number].startswith("float"):
         return np.broadcast_to(np.float32(arguments.number("value", 0.0)), shape)
-    return np.broadcast_to(narrowed(np.array(arguments.integer("value", 0)), DTYPES[number]), shape)
+    return np.broadcast_to(narrow(np.array(arguments.integer("value", 0)), DTYPES[number]), shape)
 
 
-def narrowed(array: Array, dtype: object) -> Array:
+def narrow(array: Array, dtype: object) -> Array:
     """The array; int64 becomes int32, the type of whole numbers in engines."""
     if np.dtype(dtype) == np.bool_:  # type: ignore[call-overload]  # any spelling of a dtype
         return array.astype(np.bool_)
@@ -206,7 +206,7 @@ def narrowed(array: Array, dtype: object) -> Array:
     return array.astype(np.int32)
 
 
-def _drawn(fill: Fill, shape: tuple[int, ...], seed: int | None) -> StoredBlob:
+def _draw(fill: Fill, shape: tuple[int, ...], seed: int | None) -> StoredBlob:
     if seed is None:
         raise WeightsError(
             "draws its numbers at random: this init net holds no trained weights",

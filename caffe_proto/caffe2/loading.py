@@ -19,7 +19,7 @@ from prototrt.caffe_proto.caffe2.untangle import (
     Access,
     ReadBlob,
     UntangledOperators,
-    refuse_strangers,
+    refuse_unwritten_blobs,
     untangle,
 )
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
@@ -45,8 +45,8 @@ def load_caffe2(
     external = [blob for blob in net.message.external_input if blob not in computed]
     versions = untangle(accesses, {*external, *weights.names()})
     if net.message.external_input:
-        refuse_strangers(versions, accesses, lambda access: access.origin.subject)
-    operators = _named(drafts, versions)
+        refuse_unwritten_blobs(versions, accesses, lambda access: access.origin.subject)
+    operators = _with_names(drafts, versions)
     inputs = _inputs([*external, *versions.strangers], operators, weights, predict)
     return Model(
         name=net.message.name,
@@ -159,7 +159,7 @@ def _recurrence(message: Message, origin: Origin, depth: int) -> RecurrentArgume
     ]
     versions = untangle([_access(draft) for draft in drafts], ())
     return RecurrentArguments(
-        operators=tuple(_named(drafts, versions)),
+        operators=tuple(_with_names(drafts, versions)),
         timestep=arguments.text("timestep", "timestep"),
         states=states_of(arguments, message.input),
         links=links_of(arguments),
@@ -207,7 +207,7 @@ def _outer_read(draft: Operator, blob: str) -> ReadBlob:
     return ReadBlob(blob, reader.origin)
 
 
-def _named(drafts: Sequence[Operator], versions: UntangledOperators) -> list[Operator]:
+def _with_names(drafts: Sequence[Operator], versions: UntangledOperators) -> list[Operator]:
     """The operators over values that are written once; each operator has its own name."""
     named: list[Operator] = []
     taken: set[str] = set()

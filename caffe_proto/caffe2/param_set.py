@@ -31,7 +31,7 @@ class PackedBlob:
     directions: int
     parts: dict[tuple[int, str, str], StoredBlob] = field(default_factory=dict)
 
-    def stored(self) -> StoredBlob:
+    def to_blob(self) -> StoredBlob:
         """The packed weights as one blob. What was not set keeps its old number, if there was one."""
         layout = PackedLayout(self.mode, self._inputs(), self.hidden, self.layers, self.directions)
         packed = np.zeros(layout.size, np.float32)

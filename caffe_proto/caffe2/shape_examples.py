@@ -32,7 +32,7 @@ class ShapeExamples:
         self.made: dict[str, int] = {}
         """The last sizes of what operators make, where weights tell them."""
         for operator in operators:
-            size = self._made(operator)
+            size = self._output_units(operator)
             if size and operator.tops:
                 self.made[operator.tops[0]] = size
 
@@ -50,14 +50,14 @@ class ShapeExamples:
     def _read(self, operator: Operator, place: int) -> Example | None:
         kind, arguments = operator.type, operator.arguments
         if kind == "FC" and place == 0:
-            return (*"TN"[2 - arguments.integer("axis", 1) :], self._stored(operator, 1, -1, "D"))
+            return (*"TN"[2 - arguments.integer("axis", 1) :], self._stored_size(operator, 1, -1, "D"))
         if kind in _IMAGES and place == 0:
-            channels = self._stored(operator, 1, 1, "C") if kind.startswith("Conv") else "C"
+            channels = self._stored_size(operator, 1, 1, "C") if kind.startswith("Conv") else "C"
             groups = arguments.integer("group", 1)
             return ("N", channels * groups if isinstance(channels, int) else channels, "H", "W")
         if kind == "InferenceLSTM" and place < 3:
             first = ("N", "T") if arguments.flag("batch_first") else ("T", "N")
-            return (*first, self._stored(operator, 3, 1, "D")) if place == 0 else self._stack(operator)
+            return (*first, self._stored_size(operator, 3, 1, "D")) if place == 0 else self._stack(operator)
         if kind == "Recurrent" and place < 3:
             return ("T", "N", self._packed_inputs(operator)) if place == 0 else self._stack(operator)
         if (kind, place) in (("ReversePackedSegs", 1), ("LSTMUnit", 3), ("GRUUnit", 2), ("SequenceMask", 1)):
@@ -66,14 +66,14 @@ class ShapeExamples:
             return self._recurrent(operator, operator.recurrence, operator.bottoms[place])
         return None
 
-    def _stored(self, operator: Operator, place: int, axis: int, letter: str) -> int | str:
+    def _stored_size(self, operator: Operator, place: int, axis: int, letter: str) -> int | str:
         blob = self.stored.get(operator.bottoms[place]) if place < len(operator.bottoms) else None
         return blob.shape[axis] if blob is not None and len(blob.shape) > 1 else letter
 
     def _stack(self, operator: Operator) -> Example:
         """The states of all layers and directions."""
         arguments = operator.arguments
-        hidden = arguments.integer("hidden_size", 0) or self._stored(operator, 4, 1, "H")
+        hidden = arguments.integer("hidden_size", 0) or self._stored_size(operator, 4, 1, "H")
         directions = 2 if arguments.flag("bidirectional") else 1
         return (arguments.integer("num_layers", 1) * directions, "N", hidden)
 
@@ -119,9 +119,9 @@ class ShapeExamples:
         size = self.made.get(operator.bottoms[place]) if place < len(operator.bottoms) else None
         return size // gates if size and operator.type in _UNITS else None
 
-    def _made(self, operator: Operator) -> int | None:
+    def _output_units(self, operator: Operator) -> int | None:
         if operator.type == "FC":
-            size = self._stored(operator, 1, 0, "")
+            size = self._stored_size(operator, 1, 0, "")
             return size if isinstance(size, int) else None
         sizes = [self.made[bottom] for bottom in operator.bottoms if bottom in self.made]
         if operator.type == "Concat":

@@ -71,7 +71,7 @@ def untangle(accesses: Sequence[Access], inputs: Collection[str]) -> UntangledOp
     return versions
 
 
-def refuse_strangers(
+def refuse_unwritten_blobs(
     versions: UntangledOperators, accesses: Sequence[Access], describe: Callable[[Access], str]
 ) -> None:
     """Raise for all blobs that are read, but made by no operator, or made too late."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from prototrt.caffe_proto.common.wording import MOST_LISTED, Option, Shortened, Worded, listed
+from prototrt.caffe_proto.common.wording import MOST_LISTED, Option, ShortText, Worded, listed
 
 _MOST_PROBLEMS = 20
 """How many problems a message tells at once. ``Problems.errors`` are all of them."""
@@ -106,10 +106,10 @@ class ConversionError(Exception):
         return str(self.text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), self.args, self.__dict__)
+        return _unpickle, (type(self), self.args, self.__dict__)
 
 
-def _unpickled(
+def _unpickle(
     kind: type[ConversionError], args: tuple[object, ...], facts: dict[str, Any]
 ) -> ConversionError:
     error = kind.__new__(kind, *args)
@@ -160,7 +160,7 @@ def _first_shapes(shapes: Mapping[str, Sequence[int | str]]) -> object:
     if len(shapes) <= MOST_LISTED:
         return every
     first = Option("shapes", dict(islice(shapes.items(), MOST_LISTED)))
-    return Shortened(Worded("{}, and so on", first), Worded("{}", every))
+    return ShortText(Worded("{}, and so on", first), Worded("{}", every))
 
 
 class WeightsError(ConversionError):
@@ -213,7 +213,7 @@ def _first_texts(errors: Sequence[ConversionError]) -> str:
     short = Worded(
         "{}\nand {} more", Worded.joined("\n", texts[:_MOST_PROBLEMS]), f"{len(errors) - _MOST_PROBLEMS:,}"
     )
-    return Shortened(short, Worded("{}\nand {} more", Worded.joined("\n", texts), f"{rest:,}"))
+    return ShortText(short, Worded("{}\nand {} more", Worded.joined("\n", texts), f"{rest:,}"))
 
 
 def raise_all(errors: Sequence[ConversionError]) -> None:

@@ -45,9 +45,9 @@ def errors_for_user(file: str, what: str) -> Iterator[None]:
                 f"this is a URL, expected {what}", where=file, fix="download the file, and give its name"
             ) from error
         raise UnreadableFileError(
-            f"there is no such file{_detail_of_missing(file)}",
+            f"there is no such file{_missing_file_detail(file)}",
             where=file or '""',
-            fix=_fix_of_missing(file),
+            fix=_missing_file_fix(file),
         ) from error
     except IsADirectoryError as error:
         raise UnreadableFileError(
@@ -112,8 +112,8 @@ def identity_of(file: str | os.PathLike[str]) -> Identity | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def changed(file: str) -> UnreadableFileError:
-    """The message for a file whose identity has changed since it was opened."""
+def change_error(file: str) -> UnreadableFileError:
+    """The error for a file whose identity has changed since it was opened."""
     return UnreadableFileError(
         "the file changed while it was read",
         where=file,
@@ -121,24 +121,24 @@ def changed(file: str) -> UnreadableFileError:
     )
 
 
-class _Mapped(mmap.mmap):
+class _MappedFile(mmap.mmap):
     def seekable(self) -> bool:
         """zipfile asks for it; before Python 3.13 it is missing."""
         return True
 
 
-def mapped(stream: BinaryIO) -> Buffer:
+def map_file(stream: BinaryIO) -> Buffer:
     """The contents of a file: read if they are small, else mapped.
 
     If a mapped file is cut short while it is in use, the system ends the process with SIGBUS.
     """
     if os.fstat(stream.fileno()).st_size > _SMALL:
-        return _Mapped(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return _MappedFile(stream.fileno(), 0, access=mmap.ACCESS_READ)
     stream.seek(0)
     return stream.read()
 
 
-def _detail_of_missing(file: str) -> str:
+def _missing_file_detail(file: str) -> str:
     """What is found instead of the file, if that says more."""
     if os.path.islink(file):
         return f": this is a link to {os.readlink(file)}, which is not there"
@@ -146,7 +146,7 @@ def _detail_of_missing(file: str) -> str:
     return "" if folder.is_dir() else f": there is no folder {folder} either"
 
 
-def _fix_of_missing(file: str) -> str:
+def _missing_file_fix(file: str) -> str:
     if not file:
         return "give the name of a file"
     if file.startswith("~"):

@@ -78,14 +78,14 @@ def without_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             if gc.get_count()[0] > _VERY_MANY:
-                _let_all_be_old()
+                _age_all_objects()
             gc.enable()
 
 
 _VERY_MANY = 50_000
 
 
-def _let_all_be_old() -> None:
+def _age_all_objects() -> None:
     """Move all objects to the oldest generation, without looking at them."""
     if not gc.get_freeze_count():  # what a program has frozen stays so
         gc.freeze()

@@ -101,10 +101,10 @@ def option_fields(kind: type[Options]) -> list[Field[Any]]:
     return [each for each in fields(kind) if "only_in_python" not in each.metadata]
 
 
-def narrowed(
+def narrow(
     name: str, word: str, choices: Sequence[W], *, in_list: bool = False, close: Sequence[str] = ()
 ) -> W:
-    """The choice that the word for this option, or of its list, is: a plain ``str`` becomes one of a ``Literal``.
+    """The word for this option, or of its list, as one of the choices: a plain ``str`` becomes one of a ``Literal``.
 
     Raises ``OptionsError``, which may propose one of the ``close`` words that are no choices.
     """
@@ -125,7 +125,7 @@ def refuse_bad_value(option_field: Field[Any], value: Any) -> None:
     for word in ([value] if is_one else value or ()) if choices else ():
         if word not in others:
             close = other_words_close_to(option_field, word)
-            narrowed(option_field.name, word, choices, in_list=not is_one, close=close)
+            narrow(option_field.name, word, choices, in_list=not is_one, close=close)
     if least is not None and value is not None and value < least:
         raise OptionsError(
             Worded("{} is {}, expected at least {}", Option(option_field.name), value, least),

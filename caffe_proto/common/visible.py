@@ -32,10 +32,10 @@ def visible_line(text: str) -> str:
 
 def visible(text: str, hidden: re.Pattern[str] = _HIDDEN) -> str:
     """Text of several lines, with everything visible but line breaks and tabs."""
-    return _COMMAND.sub(r"\1\\x3a", hidden.sub(_written, text))
+    return _COMMAND.sub(r"\1\\x3a", hidden.sub(_escape, text))
 
 
-def _written(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     text = match.group()
     return (
         f"\\x{ord(text):02x}"

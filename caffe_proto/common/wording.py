@@ -25,7 +25,7 @@ OptionValue: TypeAlias = (
 )
 
 
-class Varying(str):
+class SizeSymbol(str):
     """The name of a size that varies, or a formula of such names, in the shape that an option states."""
 
     __slots__ = ()
@@ -36,7 +36,7 @@ class Option:
     """An option by its name in Python, and a value for it; without a value, it means the option itself.
 
     Shapes are mappings from inputs to sizes. A size that the user must know is a letter, one that varies is
-    ``Varying``. Other mappings are from names to texts.
+    ``SizeSymbol``. Other mappings are from names to texts.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Worded(str):
     _parts: tuple[object, ...]
 
     def __new__(cls, template: str, *parts: object) -> Worded:
-        text = super().__new__(cls, _filled(template, parts, python_words))
+        text = super().__new__(cls, _fill(template, parts, python_words))
         text._template, text._parts = template, parts
         return text
 
@@ -94,25 +94,25 @@ class Worded(str):
 
     def by(self, surface: Surface, *, whole: bool = False) -> str:
         """The text in the surface's words; ``whole``: with all that it shortens."""
-        return _filled(self._template, self._parts, surface, whole)
+        return _fill(self._template, self._parts, surface, whole)
 
 
-class Shortened(str):
+class ShortText(str):
     """A long text as a part of a ``Worded``: as a string it is ``short``."""
 
     short: str
     whole: str
 
-    def __new__(cls, short: str, whole: str) -> Shortened:
+    def __new__(cls, short: str, whole: str) -> ShortText:
         text = super().__new__(cls, short)
         text.short, text.whole = short, whole
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Shortened, (self.short, self.whole)
+        return ShortText, (self.short, self.whole)
 
 
-def counted(count: int, thing: str) -> str:
+def plural(count: int, thing: str) -> str:
     """As in ``1 bottom`` and ``2 bottoms``."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
@@ -139,26 +139,26 @@ def listed(items: Sequence[str], separator: str = ", ", most: int = MOST_LISTED)
         return Worded.joined(separator, items)
     first, rest = Worded.joined(separator, items[:most]), f"{len(items) - most:,}"
     before = " " if separator == ", " else separator
-    return Shortened(
+    return ShortText(
         Worded.joined(before, [first, Worded("and {} more", rest)]), Worded.joined(separator, items)
     )
 
 
 def worded(text: str, surface: Surface, *, whole: bool = False) -> str:
     """Any text in the surface's words."""
-    if isinstance(text, Shortened):
+    if isinstance(text, ShortText):
         return worded(text.whole if whole else text.short, surface, whole=whole)
     return text.by(surface, whole=whole) if isinstance(text, Worded) else text
 
 
-def _filled(template: str, parts: Sequence[object], surface: Surface, whole: bool = False) -> str:
+def _fill(template: str, parts: Sequence[object], surface: Surface, whole: bool = False) -> str:
     return template.format(*(_part(part, surface, whole) for part in parts))
 
 
 def _part(part: object, surface: Surface, whole: bool) -> str:
     if isinstance(part, Option | Command):
         return surface(part)
-    if isinstance(part, Worded | Shortened):
+    if isinstance(part, Worded | ShortText):
         return worded(part, surface, whole=whole)
     return visible_line(str(part))  # a name in it must not look like a line of the message
 
@@ -199,5 +199,5 @@ def _in_python(value: OptionValue) -> str:
 def _tuple(sizes: Sequence[int | str]) -> str:
     if isinstance(sizes, str):
         return json.dumps(sizes)
-    texts = [json.dumps(size) if isinstance(size, Varying) else str(size) for size in sizes]
+    texts = [json.dumps(size) if isinstance(size, SizeSymbol) else str(size) for size in sizes]
     return f"({', '.join(texts)}{',' * (len(sizes) == 1)})"

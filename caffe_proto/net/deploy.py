@@ -21,7 +21,7 @@ from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
+class DeployLayers:
     """The layers of the deploy net, a warning for each layer that is removed, and the shapes of inputs that
     the file states.
     """
@@ -31,10 +31,10 @@ class Deployed:
     shapes: Mapping[str, PartialShape] = field(default_factory=dict)
 
 
-def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
+def cut_training(entries: Sequence[LayerEntry], file: str) -> DeployLayers:
     """The deploy net in a net. Raises ``NetError`` if no layer is left."""
     if not any(_serves_training(entry) for entry in entries):
-        return Deployed(entries)
+        return DeployLayers(entries)
     cut = _Cut(roles_of(Wiring(entries, untangle(entries, file))))
     parts = [(entry, cut.replacement(index)) for index, entry in enumerate(entries)]
     layers = [layer for _, part in parts for layer in part.layers]
@@ -42,7 +42,7 @@ def cut_training(entries: Sequence[LayerEntry], file: str) -> Deployed:
         fix = "give the net for another phase, or the deploy prototxt"
         raise NetError("no layer is left when the training layers are removed", where=file, fix=fix)
     warnings = [f"{entry.origin(file)}: {change}" for entry, part in parts for change in part.changes]
-    return Deployed(
+    return DeployLayers(
         layers, warnings, {blob: shape for _, part in parts for blob, shape in part.shapes.items()}
     )
 
@@ -69,12 +69,12 @@ class _Cut:
     roles: Roles
 
     @cached_property
-    def _made(self) -> frozenset[str]:
+    def _kept_values(self) -> frozenset[str]:
         """The values of layers that are kept."""
         roles, made = self.roles, set[str]()
         for index, (entry, _, tops) in enumerate(roles.wiring.layers()):
             is_whole = self._is_kept(index) and not is_source(entry) and not roles.measures(index)
-            made.update(tops if is_whole else roles.needed.intersection(tops))
+            made.update(tops if is_whole else roles.needed_values.intersection(tops))
         return frozenset(made)
 
     @cached_property
@@ -100,7 +100,7 @@ class _Cut:
         return Counter(entry.message.name for entry in entries if facts_of(entry).answer)
 
     def _is_kept(self, index: int) -> bool:
-        return not self.roles.needed.isdisjoint(self.roles.wiring.names.tops[index])
+        return not self.roles.needed_values.isdisjoint(self.roles.wiring.names.tops[index])
 
     def replacement(self, index: int) -> _Replacement:
         """What replaces one layer in the deploy net."""
@@ -109,15 +109,15 @@ class _Cut:
             return self._inputs(index)
         if self.roles.measures(index):
             return self._answer(index)
-        if self.roles.origins.passed(index):
-            return self._passed_on(index)
+        if self.roles.origins.passed_tops(index):
+            return self._pass_on(index)
         # A Silence hides a blob that would otherwise be an output.
-        is_silent = not names.tops[index] and self._made.issuperset(names.bottoms[index])
+        is_silent = not names.tops[index] and self._kept_values.issuperset(names.bottoms[index])
         if is_silent or self._is_kept(index):
-            return self._kept(index)
+            return self._keep(index)
         return _Replacement(changes=["dropped: the deployed net does not need it"])
 
-    def _kept(self, index: int) -> _Replacement:
+    def _keep(self, index: int) -> _Replacement:
         """The layer; of a decoder that also measures, what decodes."""
         entry, count = self.roles.wiring.entries[index], len(self.roles.bottoms(index))
         if count == len(entry.message.bottom):
@@ -133,7 +133,7 @@ class _Cut:
     def _inputs(self, index: int) -> _Replacement:
         """An Input for each top of a data layer that the deploy net needs."""
         entry, tops = self.roles.wiring.entries[index], self.roles.wiring.names.tops[index]
-        numbers = [number for number, value in enumerate(tops) if value in self.roles.needed]
+        numbers = [number for number, value in enumerate(tops) if value in self.roles.needed_values]
         blobs = entry.message.top
         shapes = {
             blobs[number]: shape_from_fields(entry, number, has_frames=blobs[number] in self._read_as_videos)
@@ -163,12 +163,12 @@ class _Cut:
             layer.transform_param.CopyFrom(entry.message.transform_param)
         return LayerEntry(layer, entry.line)
 
-    def _passed_on(self, index: int) -> _Replacement:
+    def _pass_on(self, index: int) -> _Replacement:
         """The bottoms of a layer that only serves training, under the names of its tops."""
-        entry, count = self.roles.wiring.entries[index], self.roles.origins.passed(index)
+        entry, count = self.roles.wiring.entries[index], self.roles.origins.passed_tops(index)
         tops, layers = self.roles.wiring.names.tops[index], []
         for bottom, top, value in zip(entry.message.bottom[:count], entry.message.top, tops, strict=False):
-            if value in self.roles.needed and bottom != top:
+            if value in self.roles.needed_values and bottom != top:
                 name = self._free_name(top, entry)
                 layer = message_class("LayerParameter")(name=name, type="Split", bottom=[bottom], top=[top])
                 layers.append(LayerEntry(layer, entry.line))
@@ -180,7 +180,7 @@ class _Cut:
         """The prediction that a loss measures."""
         entry, predictions = self.roles.wiring.entries[index], self.roles.predictions(index)
         if index in self.roles.helped:
-            return _Replacement(changes=[self._why_auxiliary(index)])
+            return _Replacement(changes=[self._auxiliary_change(index)])
         kind = facts_of(entry).answer
         if kind is None or not predictions or self._is_shown(kind, predictions[0], entry):
             return _Replacement(changes=["dropped: it only computes a metric"])
@@ -210,7 +210,7 @@ class _Cut:
         maker = wiring.makers[value]
         return str(wiring.entries[maker].message.top[wiring.names.tops[maker].index(value)])
 
-    def _why_auxiliary(self, index: int) -> str:
+    def _auxiliary_change(self, index: int) -> str:
         entries = self.roles.wiring.entries
         helper, main = entries[index], entries[self.roles.helped[index]]
         return (

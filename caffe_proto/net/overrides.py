@@ -27,16 +27,16 @@ def override(entries: Sequence[LayerEntry], overrides: Mapping[str, FieldValue],
     """
     resolved = []
     for key, value in overrides.items():
-        where = f'{file}: override "{key}={_shown(value)}"'
-        resolved.append((*_resolved(key, where), value, where))
+        where = f'{file}: override "{key}={_value_text(value)}"'
+        resolved.append((*_resolve(key, where), value, where))
     for pattern, fields, value, where in sorted(resolved, key=lambda one: one[1][0].name != "type"):
         values = _values(fields[-1], value, where)
-        for entry in _chosen(entries, pattern, fields[0].name, where):
+        for entry in _select(entries, pattern, fields[0].name, where):
             _refuse_lists(entry.message, fields[:-1], where)
             _set(entry.message, fields, values)
 
 
-def _chosen(entries: Sequence[LayerEntry], pattern: str, field: str, where: str) -> Sequence[LayerEntry]:
+def _select(entries: Sequence[LayerEntry], pattern: str, field: str, where: str) -> Sequence[LayerEntry]:
     """The layers of this name whose type reads the field."""
     named = [entry for entry in entries if _is_named(entry.message.name, pattern)]
     if not named:
@@ -65,7 +65,7 @@ def _is_named(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def _resolved(key: str, where: str) -> tuple[str, list[FieldDescriptor]]:
+def _resolve(key: str, where: str) -> tuple[str, list[FieldDescriptor]]:
     """The layers to change, and the fields from LayerParameter inwards. Names of layers may contain dots."""
     parts = key.split(".")
     problem: ConversionError | None = None
@@ -185,7 +185,7 @@ def _text(value: str | bool | int | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _shown(value: FieldValue) -> str:
+def _value_text(value: FieldValue) -> str:
     if isinstance(value, (str, bool, int, float)):
         return _text(value)
     return ",".join(map(_text, value))

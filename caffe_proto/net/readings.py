@@ -12,8 +12,8 @@ from itertools import chain
 from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.data_layers import is_source
-from prototrt.caffe_proto.net.deploy import Deployed, cut_training
-from prototrt.caffe_proto.net.untangle import Untangled, untangle
+from prototrt.caffe_proto.net.deploy import DeployLayers, cut_training
+from prototrt.caffe_proto.net.untangle import UntangledNet, untangle
 from prototrt.caffe_proto.options import Phase
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
@@ -89,14 +89,14 @@ class Reading:
     file: str
 
     @cached_property
-    def deployed(self) -> Deployed:
+    def deploy_net(self) -> DeployLayers:
         """The deploy net in it. Raises ``NetError`` if no layer is left."""
         return cut_training(self.entries, self.file)
 
     @cached_property
-    def untangled(self) -> Untangled:
+    def blob_versions(self) -> UntangledNet:
         """The values of the deploy net. Raises ``NetError`` if no layer is left."""
-        return untangle(self.deployed.entries, self.file)
+        return untangle(self.deploy_net.entries, self.file)
 
     def changes(self, asked: NetState) -> list[Option]:
         """The options that choose this net instead of the requested one."""
@@ -121,10 +121,10 @@ def whole_readings(entries: Sequence[LayerEntry], asked: Reading) -> list[Readin
     If nothing is missing for the requested state, that is its net. Otherwise one setting is changed (the
     phase, a stage or the level), then the phase and another one. Readings with the same layers count once.
     """
-    if asked.entries and not asked.untangled.missing:
+    if asked.entries and not asked.blob_versions.missing:
         return [asked]
     made = {blob for entry in entries for blob in entry.message.top}
-    if asked.entries and made.isdisjoint(asked.untangled.missing):
+    if asked.entries and made.isdisjoint(asked.blob_versions.missing):
         return [asked]
     for states in (_one_change(entries, asked.state), _two_changes(entries, asked.state)):
         readings = [reading_for(entries, state, asked.file) for state in states]
@@ -136,16 +136,16 @@ def whole_readings(entries: Sequence[LayerEntry], asked: Reading) -> list[Readin
     return []
 
 
-def chosen(readings: Sequence[Reading], asked: NetState) -> Reading | None:
+def choose(readings: Sequence[Reading], asked: NetState) -> Reading | None:
     """The reading to use: the one to deploy, or any if they differ only in their data, which become inputs."""
     to_deploy = next((reading for reading in readings if _DEPLOYED in reading.state.stages), None)
-    if to_deploy is None and len({_computing(reading) for reading in readings}) == 1:
+    if to_deploy is None and len({_computing_layers(reading) for reading in readings}) == 1:
         in_phase = (reading for reading in readings if reading.state.phase == asked.phase)
         return next(in_phase, readings[0])
     return to_deploy
 
 
-def _computing(reading: Reading) -> tuple[int, ...]:
+def _computing_layers(reading: Reading) -> tuple[int, ...]:
     """The layers that do not bring data."""
     return tuple(id(entry) for entry in reading.entries if not is_source(entry))
 
@@ -153,7 +153,7 @@ def _computing(reading: Reading) -> tuple[int, ...]:
 def _is_whole(reading: Reading, made: Collection[str]) -> bool:
     """Whether there is a deploy net, and no layer of the file makes any blob that it lacks."""
     try:
-        errors = reading.untangled.errors if reading.entries else None
+        errors = reading.blob_versions.errors if reading.entries else None
     except NetError:  # nothing is left
         return False
     return errors is not None and all(
@@ -190,14 +190,14 @@ def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> 
     yield from (replace(state, level=level) for level in levels)
 
 
-def read_instead(reading: Reading, asked: Reading, file: str) -> str:
+def other_reading_warning(reading: Reading, asked: Reading, file: str) -> str:
     """The warning that another net is read instead of the requested one."""
     what = "no layer makes some of the blobs" if asked.entries else "there are no layers"
     options = Worded.joined(" ", reading.changes(asked.state))
     return Worded("{}: the net is read with {}: with {}, {}", file, options, asked.state, what)
 
 
-def explained(
+def explain(
     error: ConversionError, excluded: Sequence[LayerEntry], readings: Sequence[Reading], asked: NetState
 ) -> ConversionError:
     """The error. If an excluded layer makes the missing blob, the error names that layer."""

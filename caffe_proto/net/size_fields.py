@@ -26,7 +26,7 @@ def numbers_of_fields(entry: LayerEntry) -> dict[FieldPath, list[int]]:
         numbers.setdefault(path, []).append(number)
     for finding in entry.findings:
         if finding.is_unknown and finding.field is not None:
-            for path, number in _written(finding.readable_value, (*finding.path[1:], finding.field)):
+            for path, number in _integers(finding.readable_value, (*finding.path[1:], finding.field)):
                 numbers.setdefault(path, []).append(number)
     return numbers
 
@@ -42,13 +42,13 @@ def _numbers_at(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, 
             yield from ((inner, int(number)) for number in each)
 
 
-def _written(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+def _integers(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
     """The integers in an unknown field: in a value, a list, or a message."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _written(inner, (*path, name))
+            yield from _integers(inner, (*path, name))
     elif isinstance(value, list):
         for each in value:
-            yield from _written(each, path)
+            yield from _integers(each, path)
     elif type(value) is int:
         yield path, value

@@ -27,12 +27,12 @@ class Roles:
         """The bottoms of a measure that the net computes, not the labels. Some losses take both in any order."""
         bottoms = self.wiring.names.bottoms[index]
         count = facts_of(self.wiring.entries[index]).predictions
-        computed = self._computed(bottoms)
+        computed = self._computed_bottoms(bottoms)
         chosen = [value for value in bottoms[:count] if value in computed] or computed[:count]
-        plain = dict.fromkeys(unmasked for value in chosen for unmasked in self._unmasked(value))
+        plain = dict.fromkeys(unmasked for value in chosen for unmasked in self._predictions_in(value))
         return [value for value in plain if not self._follows(value, plain)]
 
-    def _computed(self, bottoms: tuple[str, ...]) -> list[str]:
+    def _computed_bottoms(self, bottoms: tuple[str, ...]) -> list[str]:
         """Those that are no labels: what the net learns, or else what layers make."""
         origins, makers = self.origins, self.wiring.makers
         others = self.wiring.inputs | origins.labels | origins.measured
@@ -43,11 +43,13 @@ class Roles:
             computed = [value for value in computed if value not in changed] or computed
         return computed or made
 
-    def _unmasked(self, value: str) -> list[str]:
+    def _predictions_in(self, value: str) -> list[str]:
         """The value, or the predictions in it if layers without weights changed them by labels."""
         if value not in self.origins.masked:
             return [value]
-        return [unmasked for source in self.origins.sources(value) for unmasked in self._unmasked(source)]
+        return [
+            unmasked for source in self.origins.sources(value) for unmasked in self._predictions_in(source)
+        ]
 
     def _follows(self, value: str, predictions: Collection[str]) -> bool:
         """Whether plain arithmetic makes the value of another prediction: a loss compares the two."""
@@ -61,7 +63,7 @@ class Roles:
         return bottoms[: facts_of(self.wiring.entries[index]).labels_at] if is_compared else bottoms
 
     @cached_property
-    def needed(self) -> frozenset[str]:
+    def needed_values(self) -> frozenset[str]:
         """The values from which the deploy net computes its predictions and its outputs."""
         helping = {value for helper in self.helped for value in self.predictions(helper)}
         needed: set[str] = set()
@@ -73,7 +75,7 @@ class Roles:
             if not is_source(entry):
                 ends = self.wiring.ends.intersection(tops)
                 needed.update(ends - self.origins.measured - self.origins.labels)
-            if count := self.origins.passed(index):
+            if count := self.origins.passed_tops(index):
                 pairs = zip(bottoms[:count], tops, strict=False)
                 needed.update(bottom for bottom, top in pairs if top in needed)
             elif not needed.isdisjoint(tops):

@@ -29,7 +29,7 @@ class _WrittenBlob:
 
 
 @dataclass(frozen=True, slots=True)
-class Untangled:
+class UntangledNet:
     """The names of the values of each layer, in the order of the net, and the outputs of the net.
 
     ``errors`` are what Caffe would refuse, by the layer to blame. ``missing`` are the blobs that some
@@ -62,7 +62,7 @@ class _Walk:
         self.errors.setdefault(entry, []).append(error)
 
 
-def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
+def untangle(entries: Sequence[LayerEntry], file: str) -> UntangledNet:
     """Name the values of a net. A blob that no layer makes keeps its name."""
     walk = _Walk(file)
     written = [list(entry.message.top) for entry in entries]
@@ -72,9 +72,9 @@ def untangle(entries: Sequence[LayerEntry], file: str) -> Untangled:
     for entry, blobs in zip(entries, written, strict=True):
         bottoms.append([_read(walk, entry, blob) for blob in entry.message.bottom])
         tops.append([_write(walk, entry, blob, position) for position, blob in enumerate(blobs)])
-    _blame_writers_of_what_others_read(walk)
+    _check_in_place(walk)
     names = _names(walk)
-    return Untangled(
+    return UntangledNet(
         [tuple(value if isinstance(value, str) else names[value] for value in values) for values in bottoms],
         [tuple(names[value] for value in values) for values in tops],
         tuple(names[values[-1]] for _, values in sorted(walk.values.items()) if not values[-1].readers),
@@ -128,7 +128,7 @@ def _write(walk: _Walk, entry: LayerEntry, blob: str, position: int) -> _Written
     return value
 
 
-def _blame_writers_of_what_others_read(walk: _Walk) -> None:
+def _check_in_place(walk: _Walk) -> None:
     """Add an error to each in-place layer whose bottom is also read elsewhere, or twice by the layer itself."""
     for blob, values in walk.values.items():
         for old, new in pairwise(values):

@@ -42,12 +42,12 @@ class Origins:
             self.measured.update(tops)
         elif is_source(entry):
             self._take_in_data(index)
-        elif count := self.passed(index):
+        elif count := self.passed_tops(index):
             self._pass_on(index, count)
         else:
             self._compute(index)
 
-    def passed(self, index: int) -> int:
+    def passed_tops(self, index: int) -> int:
         """How many tops of the layer are its bottoms when the net is deployed."""
         return 1 if index in self.changing else facts_of(self.wiring.entries[index]).passes_on
 
@@ -61,7 +61,7 @@ class Origins:
         entry, tops = self.wiring.entries[index], self.wiring.names.tops[index]
         blobs, has_label = label_tops(entry), False
         for blob, value in zip(entry.message.top, tops, strict=True):
-            if blob in blobs or (has_label and value not in self.wiring.used):
+            if blob in blobs or (has_label and value not in self.wiring.used_values):
                 self.labels.add(value)
                 has_label = True
         self.fixed.update(tops)
@@ -140,7 +140,7 @@ class Origins:
         if has_facts(entry) or facts.makes_labels or facts.passes_on or len(entry.message.bottom) < 2:
             return False
         tops = self.wiring.names.tops[index]
-        return bool(tops) and tops[0] not in self.wiring.used and bool(self._labels_of(index))
+        return bool(tops) and tops[0] not in self.wiring.used_values and bool(self._labels_of(index))
 
     def _labels_of(self, index: int) -> set[str]:
         """The labels among the bottoms of a layer."""

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
 from prototrt.caffe_proto.net.data_layers import is_source
-from prototrt.caffe_proto.net.untangle import Untangled
+from prototrt.caffe_proto.net.untangle import UntangledNet
 from prototrt.caffe_proto.schema import is_layer_type
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
@@ -51,7 +51,7 @@ class Wiring:
     """The layers of a net, and which values they read and make."""
 
     entries: Sequence[LayerEntry]
-    names: Untangled
+    names: UntangledNet
 
     def layers(self) -> Iterator[tuple[LayerEntry, tuple[str, ...], tuple[str, ...]]]:
         """Each layer with its bottoms and its tops."""
@@ -63,7 +63,7 @@ class Wiring:
         return frozenset(self.names.outputs)
 
     @cached_property
-    def used(self) -> frozenset[str]:
+    def used_values(self) -> frozenset[str]:
         """What serves more than losses: the outputs, what is read by layers of a net, and from what all of it comes.
 
         Plain arithmetic and layers of unknown types may serve losses alone.

@@ -129,7 +129,7 @@ class Fields:
             if self._take("]"):
                 return
             if not self._take(","):
-                raise self.broken(self.place, path, "found {}, expected , or ] in the list")
+                raise self.error_at(self.place, path, "found {}, expected , or ] in the list")
 
     def skip(self, opening: TextField, path: FieldPath) -> None:
         """Read past a block or a list that was just opened, whatever is in it."""
@@ -142,16 +142,16 @@ class Fields:
                 self.refuse_depth(len(path) + len(awaited), token.offset, path)
             elif token.text in CLOSING.values():
                 if token.text != awaited.pop():
-                    raise self.broken(token.offset, path, "found {}, but nothing is open")
+                    raise self.error_at(token.offset, path, "found {}, but nothing is open")
                 if not awaited:
                     self.place = token.offset + 1
                     return
 
     def refuse_depth(self, depth: int, offset: int, path: FieldPath) -> None:
         if depth > _DEEPEST:
-            raise self.broken(offset, path[:1], f"there are more than {_DEEPEST} blocks within each other")
+            raise self.error_at(offset, path[:1], f"there are more than {_DEEPEST} blocks within each other")
 
-    def broken(
+    def error_at(
         self, offset: int, path: FieldPath, problem: str, because: str | None = None, fix: str | None = None
     ) -> BrokenTextError:
         """The error for a broken structure at an offset. ``{}`` in its words is the token there."""
@@ -193,13 +193,13 @@ class Fields:
         if block and token.kind is TokenKind.END:
             return self._cut_short(CLOSING[block.value], path, block)
         if not block and token.text in ("}", ">"):
-            return self.broken(
+            return self.error_at(
                 self.place, path, "{} closes nothing", fix="remove it, or add what it should close"
             )
-        return self.broken(self.place, path, "found {}, expected the name of a field")
+        return self.error_at(self.place, path, "found {}, expected the name of a field")
 
     def _cut_short(self, closing: str, path: FieldPath, of: TextField) -> BrokenTextError:
-        return self.broken(
+        return self.error_at(
             len(self.text),
             path,
             f"the file ends here, expected {closing}",

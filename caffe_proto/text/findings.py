@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, enum_name, is_repeated
 from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, FieldPath, Fields, TextField
-from prototrt.caffe_proto.text.scalars import BadValueError, number_of, signed, string
+from prototrt.caffe_proto.text.scalars import BadValueError, number_of, split_sign, string
 
 _OF_THE_PLACE = (
     "name",
@@ -51,7 +51,7 @@ def unknown_fields(findings: Iterable[Finding]) -> dict[str, Any]:
 def fields_of(message: Message, unknown: Mapping[str, Any]) -> dict[str, Any]:
     """All fields that a layer states, except those about its place in the net. A word of an enum is a text."""
     own = {name: value for name, value in _fields_of_message(message).items() if name not in _OF_THE_PLACE}
-    return _merged(own, unknown)
+    return _merge(own, unknown)
 
 
 def _fields_of_message(message: Message) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def _plain(field: FieldDescriptor, value: Any) -> Any:
     return float(str(np.float32(value))) if field.type == FieldDescriptor.TYPE_FLOAT else value
 
 
-def _merged(own: Mapping[str, Any], unknown: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(own: Mapping[str, Any], unknown: Mapping[str, Any]) -> dict[str, Any]:
     blocks = {
-        name: _merged(own[name], value)
+        name: _merge(own[name], value)
         for name, value in unknown.items()
         if isinstance(own.get(name), dict) and isinstance(value, dict)
     }
@@ -110,10 +110,10 @@ def _value(fields: Fields, field: TextField) -> Any:
     if field.value in CLOSING:
         return _block(fields, field)
     if not (field.value and field.has_colon):
-        raise fields.broken(field.value_offset, (), "found {}, expected a value")
+        raise fields.error_at(field.value_offset, (), "found {}, expected a value")
     if field.value[0] in "\"'":
         return string(field.value)
-    sign, word = signed(field.value)
+    sign, word = split_sign(field.value)
     value: Any = _WORDS.get(word, word) if word.isidentifier() else number_of(word)
     value = float(word.rstrip("fF")) if value is None else value
     return -value if sign else value
@@ -184,7 +184,7 @@ class Finding:
     def error(self) -> ConversionError:
         return self._error(self.problem, self.because, self.fix)
 
-    def dropped(self) -> str:
+    def drop_warning(self) -> str:
         """The warning for an unknown field that is ignored."""
         return self._error(f'dropped the unknown field "{self.field}"').text
 

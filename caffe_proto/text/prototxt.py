@@ -111,7 +111,7 @@ class _Reader:
         for field in self.text.fields(path, block):
             owner, definition = message, field_definition(message.DESCRIPTOR, field.name)
             if definition is None:
-                owner, definition = self._defined_later(message, field.name)
+                owner, definition = self._later_definition(message, field.name)
             if definition is None:
                 self._read_unknown(field, message.DESCRIPTOR, path, block)
                 continue
@@ -122,7 +122,7 @@ class _Reader:
             if is_second and (definition.is_message or getattr(owner, name) != before):
                 self._find_second(field, path, name, first[name])
 
-    def _defined_later(self, message: Message, name: str) -> tuple[Message, FieldDefinition | None]:
+    def _later_definition(self, message: Message, name: str) -> tuple[Message, FieldDefinition | None]:
         """A field that the old form of a layer lacks, and the message for it: forks put new parameters there."""
         newer = message_class("LayerParameter")
         is_old = message.DESCRIPTOR.full_name == "caffe.V1LayerParameter"
@@ -137,7 +137,7 @@ class _Reader:
         if self.left[name] < 0:
             problem = f"the file states {name} more than {_MOST[name]:,} times"
             fix = "split the net, or get the file again if it is damaged"
-            raise self.text.broken(offset, path, problem, fix=fix)
+            raise self.text.error_at(offset, path, problem, fix=fix)
 
     def _find_second(self, field: TextField, path: FieldPath, name: str, first: TextField) -> None:
         self._find(
@@ -155,7 +155,7 @@ class _Reader:
         """Read one value; for a repeated field, it may be a list in brackets."""
         if not (field.has_colon or definition.is_message):
             problem = f"found {{}}, expected : after {definition.name}"
-            raise self.text.broken(field.value_offset, path, problem)
+            raise self.text.error_at(field.value_offset, path, problem)
         read = self._read_message if definition.is_message else self._read_value
         if field.value == "[" and definition.is_repeated:
             for element in self.text.elements(field, path):
@@ -176,7 +176,7 @@ class _Reader:
     ) -> None:
         if field.value not in ("{", "<"):
             problem = f"found {{}}, expected {{ after {definition.name}"
-            raise self.text.broken(field.value_offset, path, problem)
+            raise self.text.error_at(field.value_offset, path, problem)
         self.text.refuse_depth(len(path), field.value_offset, path)
         child = getattr(message, definition.name)
         if definition.is_repeated:
@@ -198,7 +198,7 @@ class _Reader:
     ) -> None:
         if not field.value or field.value in CLOSING:
             problem = f"found {{}}, expected a value for {definition.name}"
-            raise self.text.broken(field.value_offset, path[:-1], problem)
+            raise self.text.error_at(field.value_offset, path[:-1], problem)
         if definition.name == "type" and self._is_fork_type(definition.descriptor, field.value):
             return
         try:
@@ -227,7 +227,7 @@ class _Reader:
         self, field: TextField, descriptor: Descriptor, path: FieldPath, block: TextField | None
     ) -> None:
         if block and field.name in _LAYER_FIELDS and field.value in ("{", "<") and not field.has_colon:
-            raise self.text.broken(
+            raise self.text.error_at(
                 field.offset,
                 path,
                 f"a new {field.name} begins here, expected }}",
@@ -254,7 +254,7 @@ class _Reader:
             self.text.skip(field, (*path, field.name))
         elif not (field.value and field.has_colon):
             problem = f"found {{}}, expected a value for {field.name}"
-            raise self.text.broken(field.value_offset, path, problem)
+            raise self.text.error_at(field.value_offset, path, problem)
 
     def _find(
         self,

@@ -67,14 +67,14 @@ def _reader(field: FieldDescriptor) -> Callable[[str], Scalar]:
     return _bytes if field.type == FieldDescriptor.TYPE_BYTES else string
 
 
-def signed(text: str) -> tuple[str, str]:
+def split_sign(text: str) -> tuple[str, str]:
     """The minus of a value, and what follows it."""
     match = _MINUS.match(text)
     return ("-", text[match.end() :]) if match else ("", text)
 
 
 def _shown(text: str) -> str:
-    sign, word = signed(text)
+    sign, word = split_sign(text)
     return f"{sign}{next(tokens(word))}"
 
 
@@ -90,7 +90,7 @@ def number_of(word: str) -> int | None:
 
 
 def _integer(low: int, high: int, text: str) -> int:
-    sign, word = signed(text)
+    sign, word = split_sign(text)
     number = number_of(word)
     expected = f"a whole number from {low} to {high}"
     if number is None and word.isdecimal() and len(word) <= _MOST_DIGITS:
@@ -103,7 +103,7 @@ def _integer(low: int, high: int, text: str) -> int:
 def _float(text: str) -> float:
     if _DECIMAL.fullmatch(text):  # nearly all are
         return float(text)
-    sign, word = signed(text)
+    sign, word = split_sign(text)
     if word.lower() in _INFINITIES:
         value = _INFINITIES[word.lower()]
     elif _DECIMAL.fullmatch(word) or (_FLOAT.fullmatch(word) and not _INTEGER.fullmatch(word)):
@@ -122,7 +122,7 @@ def _bool(text: str) -> bool:
 
 
 def _enum(enum: Message, text: str) -> int:
-    sign, word = signed(text)
+    sign, word = split_sign(text)
     values = enum.values_by_name
     if text in values:
         return int(values[text].number)
@@ -147,21 +147,21 @@ def _bytes(text: str) -> bytes:
     if text[:1] not in _QUOTES:
         fix = f'put it in quotes: "{text}"' if text else None
         raise BadValueError("a string in quotes", _shown(text), fix=fix)
-    return b"".join(unescaped(each.text) for each in tokens(text) if each.kind is TokenKind.STRING)
+    return b"".join(unescape(each.text) for each in tokens(text) if each.kind is TokenKind.STRING)
 
 
-def unescaped(text: str) -> bytes:
+def unescape(text: str) -> bytes:
     """The bytes that a string in quotes stands for."""
     pieces: list[bytes] = []
     end = 1
     for match in _ESCAPE.finditer(text, 1, len(text) - 1):
-        pieces += [text[end : match.start()].encode(), _escaped(match)]
+        pieces += [text[end : match.start()].encode(), _escape(match)]
         end = match.end()
     pieces.append(text[end:-1].encode())
     return b"".join(pieces)
 
 
-def _escaped(match: re.Match[str]) -> bytes:
+def _escape(match: re.Match[str]) -> bytes:
     octal, hexadecimal, short, long, simple = match.groups()
     if simple is not None:
         if simple not in _SIMPLE_ESCAPES:

@@ -37,7 +37,7 @@ _MOST_MISSING = 50
 """Names that a message lists."""
 
 
-def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
+def fill_template(text: str, definitions: Mapping[str, str], file: str) -> str:
     """The text with values in place of placeholders.
 
     ``definitions`` maps their names to values. A bare name, such as ``cls3x`` in ``num_output: cls3x``, is
@@ -46,7 +46,7 @@ def filled(text: str, definitions: Mapping[str, str], file: str) -> str:
     """
     if not definitions and not _is_template(text):
         return text
-    filling = _Filling(definitions, file, bool(_SINGLE.search(text) and "{{" in text))
+    filling = _TemplateValues(definitions, file, bool(_SINGLE.search(text) and "{{" in text))
     result = _PIECE.sub(filling.piece, text)
     for name in definitions:
         if name not in filling.used:
@@ -61,7 +61,7 @@ def _is_template(text: str) -> bool:
     return ("$" in text or _SINGLE.search(text) is not None) and _IN_STRING.search(text) is not None
 
 
-class _Filling:
+class _TemplateValues:
     """The values of names; the names used so far; and the names without a value, each with its first offset.
 
     With ``doubles``, two braces stand for one.

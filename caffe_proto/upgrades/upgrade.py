@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import NetError, Origin, raise_all
 from prototrt.caffe_proto.schema import Message, enum_name, message_class
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet
-from prototrt.caffe_proto.upgrades.upgrade_v0 import Placed, v1_from_v0
+from prototrt.caffe_proto.upgrades.upgrade_v0 import PlacedLayer, v1_from_v0
 
 # V1's words for the types. No rule leads from them to the current names. Source: ``UpgradeV1LayerType``.
 _TYPES = {
@@ -132,7 +132,7 @@ def _layers_from_v1(net: ParsedNet, file: str) -> Iterator[tuple[int, LayerEntry
     """The layers of an old net, each with its index in the field ``layers``. Padding layers are gone."""
     raise_all([*_too_new(net, file)])
     placed = [
-        Placed(layer, line, index)
+        PlacedLayer(layer, line, index)
         for index, (layer, line) in enumerate(zip(net.message.layers, net.lines["layers"], strict=True))
     ]
     for old in v1_from_v0(placed, file):

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.schema import Message, message_class
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedLayer:
     """A V1 layer, its line, its index among the layers of the file, and warnings of what the upgrade left out."""
 
     layer: Message
@@ -95,7 +95,7 @@ _MOVED: dict[str, tuple[dict[str, str], str]] = {
 _KEPT = ("blobs", "blobs_lr", "weight_decay")
 
 
-def v1_from_v0(layers: list[Placed], file: str) -> list[Placed]:
+def v1_from_v0(layers: list[PlacedLayer], file: str) -> list[PlacedLayer]:
     """The layers in V1's form. A net without a V0 layer is returned as it is.
 
     Raises ``NetError`` for an unknown type, a negative number, and a padding layer that nothing can take.
@@ -109,11 +109,11 @@ def v1_from_v0(layers: list[Placed], file: str) -> list[Placed]:
     return upgraded
 
 
-def _origin(placed: Placed, file: str) -> Origin:
+def _origin(placed: PlacedLayer, file: str) -> Origin:
     return Origin(file, placed.line, placed.layer.layer.name, placed.layer.layer.type)
 
 
-def _fold_padding(layers: list[Placed], file: str) -> list[Placed]:
+def _fold_padding(layers: list[PlacedLayer], file: str) -> list[PlacedLayer]:
     """Give the pad of each padding layer to its readers, and drop the padding layers. Raises ``NetError``."""
     padding: dict[str, Message] = {}  # by the blob a padding layer wrote last
     kept = []

@@ -11,7 +11,7 @@ from prototrt.caffe_proto.weights.interface import (
     StoredBlob,
     StoredWeights,
     Weights,
-    checked_count,
+    check_count,
     sha256_of,
 )
 
@@ -26,6 +26,6 @@ __all__ = [
     "StoredBlob",
     "StoredWeights",
     "Weights",
-    "checked_count",
+    "check_count",
     "sha256_of",
 ]

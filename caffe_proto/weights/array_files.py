@@ -15,8 +15,8 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError, WeightsError
 from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
-from prototrt.caffe_proto.weights import Array, StoredBlob, StoredWeights, checked_count
-from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, announced
+from prototrt.caffe_proto.weights import Array, StoredBlob, StoredWeights, check_count
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, member_header
 
 Index = dict[str, dict[int, StoredBlob]]
 
@@ -59,9 +59,9 @@ def layer_and_index(key: str, file: str) -> tuple[str, int]:
 
 def _npy_shape(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str, blob: str) -> tuple[int, ...]:
     """The shape in the header, if it agrees with the size: NumPy would allocate any size that a header states."""
-    header = announced(archive, entry)
+    header = member_header(archive, entry)
     check_dtype(header.dtype, where, blob)
-    checked_count(header.shape, header.size, where, blob)
+    check_count(header.shape, header.size, where, blob)
     return header.shape
 
 

@@ -16,7 +16,7 @@ def damage_errors(file: str, size: int, what: str) -> Iterator[None]:
         yield
     except CutShortError as error:
         if error.end < size:  # a field is longer than the field that holds it
-            raise damaged(file, what, error.problem) from error
+            raise damage_error(file, what, error.problem) from error
         raise UnreadableFileError(
             f"the file is cut short: the field at byte {error.offset} needs {error.missing} bytes more",
             where=file,
@@ -24,10 +24,10 @@ def damage_errors(file: str, size: int, what: str) -> Iterator[None]:
             fix="get the file again",
         ) from error
     except WireError as error:
-        raise damaged(file, what, error.problem) from error
+        raise damage_error(file, what, error.problem) from error
 
 
-def damaged(file: str, what: str, because: str) -> UnreadableFileError:
+def damage_error(file: str, what: str, because: str) -> UnreadableFileError:
     return UnreadableFileError(
         f"this is not a valid {what}, or it is damaged", where=file, because=because, fix="get the file again"
     )

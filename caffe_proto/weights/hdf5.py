@@ -24,7 +24,7 @@ from prototrt.caffe_proto.weights.array_files import (
     layer_and_index,
     weights_of_arrays,
 )
-from prototrt.caffe_proto.weights.interface import Array, StoredBlob, StoredWeights, checked_count
+from prototrt.caffe_proto.weights.interface import Array, StoredBlob, StoredWeights, check_count
 
 _OF_KERAS = "keras_version"  # an attribute of the whole file
 _MOST_PACKED = 1100  # bytes from one: no filter of HDF5 packs better
@@ -63,7 +63,7 @@ def blobs_in_hdf5(file: str) -> Index:
         for dataset in _datasets(h5py, file, data):
             name = dataset.name.removeprefix("/data/")
             layer, index = layer_and_index(name, file)
-            layers.setdefault(layer, {})[index] = _stored(h5py, file, dataset, name, layer, index)
+            layers.setdefault(layer, {})[index] = _stored_blob(h5py, file, dataset, name, layer, index)
     return layers
 
 
@@ -102,29 +102,29 @@ def _member(h5py: Any, file: str, group: Any, name: bytes) -> Any:
     else:
         target = f"a user-defined link of class {kind}"
     path = f"{group.name.rstrip('/')}/{name.decode(errors='replace')}"
-    raise _elsewhere(file, path, f"this is {target}, expected numbers")
+    raise _external_data_error(file, path, f"this is {target}, expected numbers")
 
 
-def _stored(h5py: Any, file: str, dataset: Any, name: str, layer: str, index: int) -> StoredBlob:
+def _stored_blob(h5py: Any, file: str, dataset: Any, name: str, layer: str, index: int) -> StoredBlob:
     # Before its shape is asked for: HDF5 looks into the other files for the shape of a virtual dataset.
-    _refuse_what_is_elsewhere(h5py, file, dataset)
+    _refuse_external_data(h5py, file, dataset)
     where, blob = f'{file}: layer "{layer}"', f"blob {index}"
     check_dtype(dataset.dtype, where, blob)
     # What nobody wrote takes no room in the file, whatever its shape.
     is_written = dataset.nbytes <= _MOST_PACKED * dataset.id.get_storage_size()
-    checked_count(dataset.shape, dataset.size if is_written else 0, where, blob)
+    check_count(dataset.shape, dataset.size if is_written else 0, where, blob)
     return StoredBlob(dataset.shape, False, partial(_read, h5py, file, name))
 
 
-def _refuse_what_is_elsewhere(h5py: Any, file: str, dataset: Any) -> None:
+def _refuse_external_data(h5py: Any, file: str, dataset: Any) -> None:
     created = dataset.id.get_create_plist()
     if created.get_layout() == h5py.h5d.VIRTUAL:
         others = [created.get_virtual_filename(index) for index in range(min(created.get_virtual_count(), 9))]
         problem = f"the dataset is virtual, made of parts of {_quoted(others)}, expected numbers"
-        raise _elsewhere(file, dataset.name, problem)
+        raise _external_data_error(file, dataset.name, problem)
     if count := created.get_external_count():
         others = [created.get_external(index)[0].decode(errors="replace") for index in range(min(count, 9))]
-        raise _elsewhere(
+        raise _external_data_error(
             file, dataset.name, f"the numbers are in {_quoted(others)}, expected them in this file"
         )
     own = {getattr(h5py.h5z, f"FILTER_{name}") for name in _OWN_FILTERS}
@@ -139,7 +139,7 @@ def _refuse_what_is_elsewhere(h5py: Any, file: str, dataset: Any) -> None:
             )
 
 
-def _elsewhere(file: str, path: str, problem: str) -> UnreadableFileError:
+def _external_data_error(file: str, path: str, problem: str) -> UnreadableFileError:
     return UnreadableFileError(
         problem,
         where=file,

@@ -63,7 +63,7 @@ class Weights(Protocol):
     def holds_shared_once(self) -> bool:
         """Whether a blob that layers share is stored with its owner alone, as in Caffe's HDF5 files."""
 
-    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
+    def blobs_of(self, layer: str) -> Sequence[StoredBlob | None] | None:
         """The blobs of a layer, or None if the layer has none here. A blob that another layer owns may be None."""
 
     def names(self) -> Iterable[str]:
@@ -86,7 +86,7 @@ class FromFile:
         return None if self.file is None else sha256_of(self.file)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReadElsewhere, (self.file, self.sha256, self.warnings, self.holds_shared_once)
+        return UnpickledWeights, (self.file, self.sha256, self.warnings, self.holds_shared_once)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,27 +98,27 @@ class StoredWeights(FromFile):
     def names(self) -> Iterable[str]:
         return self.layers.keys()
 
-    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
+    def blobs_of(self, layer: str) -> Sequence[StoredBlob | None] | None:
         return self.layers[layer]() if layer in self.layers else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReadElsewhere:
-    """The weights of a model that was unpickled: its layers hold all blobs that were in the file."""
+class UnpickledWeights:
+    """The weights of an unpickled model, whose layers hold all blobs of the file."""
 
     file: str | None = None
     sha256: str | None = None
     warnings: tuple[str, ...] = ()
     holds_shared_once: bool = False
 
-    def stored(self, layer: str) -> Sequence[StoredBlob | None] | None:
+    def blobs_of(self, layer: str) -> Sequence[StoredBlob | None] | None:
         return None
 
     def names(self) -> Iterable[str]:
         return ()
 
 
-class NoWeights(ReadElsewhere):
+class NoWeights(UnpickledWeights):
     """A net whose weights were not given."""
 
     __slots__ = ()
@@ -164,7 +164,7 @@ def sha256_of(file: str) -> str:
         return sha256_of_stream(stream)
 
 
-def checked_count(
+def check_count(
     shape: tuple[int, ...],
     count: int,
     where: str,

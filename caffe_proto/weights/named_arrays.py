@@ -14,22 +14,22 @@ from typing import IO, cast
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.files import Buffer, mapped, open_regular
+from prototrt.caffe_proto.common.files import Buffer, map_file, open_regular
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.weights import Array
-from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_arrays, name_of
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, ArrayHeader, array_headers, name_of
 
 _NPY = b"\x93NUMPY"
 
 
-def announced_in(path: str) -> Mapping[str, Announced]:
+def array_headers_in(path: str) -> Mapping[str, ArrayHeader]:
     """The arrays in an npz file by name, as their headers describe them. Raises ``UnreadableFileError``."""
     return ArraysOfFile(path).headers
 
 
 def load_arrays(path: str, names: Collection[str]) -> dict[str, Array]:
     """Load these arrays of an npz file. Raises ``UnreadableFileError``."""
-    return ArraysOfFile(path).loaded(names)
+    return ArraysOfFile(path).load(names)
 
 
 @contextmanager
@@ -60,7 +60,7 @@ class ArraysOfFile(Mapping[str, Array]):
     @cached_property
     def _content(self) -> Buffer:
         with open_regular(self.file, "an npz file") as stream:
-            return mapped(stream)
+            return map_file(stream)
 
     @cached_property
     def _archive(self) -> zipfile.ZipFile:
@@ -72,16 +72,16 @@ class ArraysOfFile(Mapping[str, Array]):
         )
 
     @cached_property
-    def headers(self) -> Mapping[str, Announced]:
+    def headers(self) -> Mapping[str, ArrayHeader]:
         """What the file says of each array. NumPy allocates any size that a header states, so each is checked."""
         with _errors_of(self.file):
-            return announced_arrays(self._archive)
+            return array_headers(self._archive)
 
     @cached_property
     def _members(self) -> Mapping[str, zipfile.ZipInfo]:
         return {name_of(member): member for member in self._archive.infolist()}
 
-    def loaded(self, names: Collection[str]) -> dict[str, Array]:
+    def load(self, names: Collection[str]) -> dict[str, Array]:
         """These arrays. Raises ``NetError`` for more than the file and the memory hold, ``UnreadableFileError``."""
         headers = self.headers
         with _errors_of(self.file):
@@ -97,7 +97,7 @@ class ArraysOfFile(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         if name not in self.headers:
             raise KeyError(name)
-        return self.loaded([name])[name]
+        return self.load([name])[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.headers

@@ -35,7 +35,7 @@ _LARGEST_HEADER = 1 << 16
 """Bytes. NumPy writes less than 200, and reads whatever length a header states."""
 
 
-class Announced(NamedTuple):
+class ArrayHeader(NamedTuple):
     """An array that has not been read."""
 
     shape: tuple[int, ...]
@@ -50,21 +50,21 @@ class Announced(NamedTuple):
         return self.size * self.dtype.itemsize
 
 
-def announced(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Announced:
+def member_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHeader:
     """The header of a member of an npz file. Raises ``ValueError``, and what zipfile and NumPy raise for damage."""
     if member.compress_type not in _METHODS:
         raise ValueError("it is compressed by a method that NumPy does not use")
     with archive.open(member) as stream:
-        return announced_by(stream, member.file_size)
+        return read_header(stream, member.file_size)
 
 
-def announced_by(stream: IO[bytes], size: int) -> Announced:
+def read_header(stream: IO[bytes], size: int) -> ArrayHeader:
     """The header of an npy file of ``size`` bytes. Raises what NumPy raises for damage."""
     head = io.BytesIO(stream.read(_LARGEST_HEADER))
     version = np.lib.format.read_magic(head)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(head)
-    return Announced(tuple(shape), dtype, (size - head.tell()) // max(dtype.itemsize, 1), head.tell())
+    return ArrayHeader(tuple(shape), dtype, (size - head.tell()) // max(dtype.itemsize, 1), head.tell())
 
 
 def name_of(member: zipfile.ZipInfo) -> str:
@@ -72,17 +72,17 @@ def name_of(member: zipfile.ZipInfo) -> str:
     return member.filename.removesuffix(".npy")
 
 
-def announced_arrays(archive: zipfile.ZipFile) -> dict[str, Announced]:
+def array_headers(archive: zipfile.ZipFile) -> dict[str, ArrayHeader]:
     """All arrays of the file by name. Raises ``ValueError`` where a member has another size than its header says."""
     arrays = {}
     for member in archive.infolist():
         name = name_of(member)
-        arrays[name] = announced(archive, member)
+        arrays[name] = member_header(archive, member)
         refuse_contradiction(arrays[name], f'"{name}"')
     return arrays
 
 
-def refuse_contradiction(header: Announced, name: str) -> None:
+def refuse_contradiction(header: ArrayHeader, name: str) -> None:
     """Raise ``ValueError`` for an array without numbers, or with more or fewer than its header says."""
     if header.dtype.hasobject:
         raise ValueError("it holds objects that are not arrays of numbers")

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import WeightsError
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fields, signed, varints
-from prototrt.caffe_proto.weights import Array, StoredBlob, checked_count
+from prototrt.caffe_proto.weights import Array, StoredBlob, check_count
 
 # Numbers of BlobProto in caffe.proto.
 _LEGACY_SIZES = (1, 2, 3, 4)
@@ -46,7 +46,7 @@ def stored_blob(buffer: Buffer, start: int, end: int, where: str, blob: str) -> 
     runs, dtype = _numbers(parts, where, blob)
     count = sum(run.count for run in runs)
     shape = _shape(parts, count)
-    checked_count(shape, count, where, blob)
+    check_count(shape, count, where, blob)
     return StoredBlob(shape, bool(parts.legacy), lambda: array_of(buffer, runs, dtype, shape))
 
 

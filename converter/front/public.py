@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import OptionsError, silent, tell
 from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.options import (
     PathLike,
-    narrowed,
+    narrow,
     refuse_no_file,
     refuse_other,
     takes_options,
@@ -122,7 +122,7 @@ def draw(
             )
         return Picture(dot_from_graph(subject))
     refuse_other("draw", subject, Model)
-    shown = ShownStage(narrowed("stage", stage, STAGES), narrowed("reader", reader, [*READERS]))
+    shown = ShownStage(narrow("stage", stage, STAGES), narrow("reader", reader, [*READERS]))
     target, checks = (None if each is None else os.fspath(each) for each in (file, verification))
     with silent():
         drawing = pictures.draw(subject, target, options or RewriteOptions(), shown, checks)
@@ -202,7 +202,7 @@ def upgrade(
     from prototrt.converter.backends.caffe.upgrading import upgrade
 
     refuse_other("upgrade", model, Model)
-    chosen = narrowed("stage", stage, UPGRADE_STAGES)
+    chosen = narrow("stage", stage, UPGRADE_STAGES)
     with silent():
         net = upgrade(model, file, weights_file, chosen, rewriting or RewriteOptions(), shapes or {})
     tell(net.warnings, but=model.warnings)
@@ -236,7 +236,7 @@ def get_weights(
     from prototrt.converter.front.parameters.editing import get_parameters
 
     refuse_other("get_weights", model, Model)
-    chosen = narrowed("naming", naming, PARAMETER_NAMES)
+    chosen = narrow("naming", naming, PARAMETER_NAMES)
     return get_parameters(model, tuple(names), chosen, file).arrays
 
 

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
-from prototrt.caffe_proto.common.wording import Option, Worded, counted
+from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.blob_numbers import count_not_finite, filler_numbers, filler_text
 from prototrt.surgery.building.builder import Builder
@@ -114,13 +114,13 @@ class LayerBuilder(Builder):
         self._refuse_surplus_specs(layer)
         if layer.blobs is None or len(layer.blobs) == len(self._read):
             return
-        is_of_text = self.weights.stored(layer.name) is None
+        is_of_text = self.weights.blobs_of(layer.name) is None
         if is_of_text and not self._read:
             self.warn("blobs is ignored, as in Caffe: the layer has none")
         else:
             read = ", ".join(f"{value.shape}" for value in self._read) or "none"
             raise WeightsError(
-                f"the {'prototxt' if is_of_text else 'weights file'} has {counted(len(layer.blobs), 'blob')},"
+                f"the {'prototxt' if is_of_text else 'weights file'} has {plural(len(layer.blobs), 'blob')},"
                 f" expected {len(self._read)}",
                 origin=layer.origin,
                 because=f"the layer's blobs have the shapes {read}",
@@ -228,7 +228,7 @@ def _stored_blob(layer: Layer, index: int, shape: tuple[int, ...], what: str) ->
     assert layer.blobs is not None
     if index >= len(layer.blobs):
         raise WeightsError(
-            f"the weights file has {counted(len(layer.blobs), 'blob')};"
+            f"the weights file has {plural(len(layer.blobs), 'blob')};"
             f" blob {index} ({what}) of shape {shape} is missing",
             origin=layer.origin,
             fix=GIVE_THEIR_NET,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
-from prototrt.caffe_proto.common.wording import Option, Worded, counted, excerpt, shortened
+from prototrt.caffe_proto.common.wording import Option, Worded, excerpt, plural, shortened
 from prototrt.caffe_proto.forks import MEANINGS, Fork
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.surgery.building.expression import Expression
@@ -54,7 +54,7 @@ def check_bottoms(rule: LayerRule, layer: Layer) -> None:
         names = ", ".join(named)
         word = layer.bottom_word
         raise NetError(
-            f"has {counted(count, word)}, expected {span}",
+            f"has {plural(count, word)}, expected {span}",
             origin=layer.origin,
             fix=f"give it the {word}s {names}" if names else f"remove its {word}s",
         )

@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import (
     ShapeError,
     UnsupportedLayerError,
 )
-from prototrt.caffe_proto.common.wording import Option, Worded, counted, excerpt
+from prototrt.caffe_proto.common.wording import Option, Worded, excerpt, plural
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.building.user_code import errors_of_user, file_of, place_of, wrong_function
@@ -78,7 +78,7 @@ class PluginRule:
         if self.weights and len(self.weights) != len(blobs):
             named = ", ".join(self.weights)
             raise NetError(
-                f"the layer has {counted(len(blobs), 'blob')}, but the rule names {len(self.weights)}: {named}",
+                f"the layer has {plural(len(blobs), 'blob')}, but the rule names {len(self.weights)}: {named}",
                 fix="name each blob in the weights of the rule",
             )
         inputs = [*bottoms, *blobs]
@@ -181,7 +181,7 @@ class UserMeaning:
 
     def _refuse_count(self, function: Callable[..., Any], count: int) -> None:
         if count != self.outputs:
-            problem = f"it returns {count} of them, but the layer has {counted(self.outputs, 'top')}"
+            problem = f"it returns {count} of them, but the layer has {plural(self.outputs, 'top')}"
             raise wrong_function(place_of(function), problem)
 
     def __reduce__(self) -> tuple[Any, ...]:

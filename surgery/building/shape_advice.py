@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototrt.caffe_proto.common.errors import Origin
-from prototrt.caffe_proto.common.wording import Option, Varying, Worded
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, OpenSize, Shape, Value, computable, measure, range_of
 
@@ -82,7 +82,7 @@ def _sizes(shape: Sequence[Dim]) -> list[int | str] | None:
         if isinstance(size, int):
             sizes.append(size)
         elif isinstance(size, OpenSize) and all(span.source == "sizes" for span in size.symbols.values()):
-            sizes.append(Varying(size))
+            sizes.append(SizeSymbol(size))
         else:
             return None
     return sizes

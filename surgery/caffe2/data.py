@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.fills import Fill
-from prototrt.caffe_proto.caffe2.init_net import FLOAT_FILLS, TENSOR_FILLS, constant_fill, filled
+from prototrt.caffe_proto.caffe2.init_net import FLOAT_FILLS, TENSOR_FILLS, constant_fill, run_fill
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import INT32
 from prototrt.caffe_proto.common.errors import ShapeError
@@ -94,7 +94,7 @@ def filled_tensor(build: Builder, operator: Operator) -> list[Value]:
     is_float = operator.type in FLOAT_FILLS
     values = np.array(operator.arguments.numbers("values") if is_float else (), np.float32)
     fill = Fill(operator.message, operator.origin, len(values), lambda: values)
-    return [build.constant(filled(fill, None).array, "given")]
+    return [build.constant(run_fill(fill, None).array, "given")]
 
 
 @operator_rule("ScatterAssign")

@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import counted
+from prototrt.caffe_proto.common.wording import plural
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
@@ -79,7 +79,7 @@ def _collect(build: Builder, operator: Operator, inputs: Sequence[Value]) -> tup
     count = len(_levels(operator, "rpn", 2, 6))
     if len(inputs) != 2 * count:
         raise NetError(
-            f"has {counted(len(inputs), 'input')}, expected {2 * count}",
+            f"has {plural(len(inputs), 'input')}, expected {2 * count}",
             because=f"there are {count} levels, each with regions and their scores",
             fix=MEND_ARGUMENTS,
         )
@@ -120,7 +120,7 @@ def _distribute(
     levels, rows = _levels(operator, "roi", 2, 5), fixed(regions.shape[0], "the regions")
     if len(operator.tops) != first + len(levels) + 1:
         raise NetError(
-            f"has {counted(len(operator.tops), 'output')}, expected {first + len(levels) + 1}",
+            f"has {plural(len(operator.tops), 'output')}, expected {first + len(levels) + 1}",
             because=f"there are {len(levels)} levels, and one output for the places",
             fix=MEND_ARGUMENTS,
         )

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.wording import Option, Varying, Worded, listed
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded, listed
 from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
 from prototrt.surgery.ir.shapes import ranges as ranges_text
@@ -148,7 +148,7 @@ def _missing_axis_error(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
     if named is not None:
         name, shape = named
         sizes: list[int | str] = list(shape)
-        sizes[place] = Varying(letter)
+        sizes[place] = SizeSymbol(letter)
         span = _range(letter, shape[place])
         shown = Option("shapes", {name: sizes}), Option("sizes", {letter: (span.min, span.opt, span.max)})
         fix = Worded(
@@ -180,7 +180,7 @@ def _named_axes_error(word: str, options: RewriteOptions) -> OptionsError:
 
 def _rows_error(name: str, shape: Sizes, options: RewriteOptions) -> OptionsError:
     """The error for ranges of some inputs, where others are to be products of sizes without a name."""
-    rows = Option("shapes", {name: (Varying(_ROWS), *shape[1:])})
+    rows = Option("shapes", {name: (SizeSymbol(_ROWS), *shape[1:])})
     ranges = [
         each for each in ("dynamic", "min_shapes", "opt_shapes", "max_shapes") if getattr(options, each)
     ]

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import (
     distinct,
 )
 from prototrt.caffe_proto.common.options import takes_options
-from prototrt.caffe_proto.common.wording import Worded, counted
+from prototrt.caffe_proto.common.wording import Worded, plural
 from prototrt.surgery.building.input_sizes import profile_of, refuse_unknown_sizes, shapes_of_options
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import check_bottoms, replacement, rules_of
@@ -277,7 +277,7 @@ class Expander:
         is_short = expected < len(layer.tops)
         if expected > len(layer.tops) or (is_short and not self.framework.lets_tops_be_absent):
             raise NetError(
-                f"has {counted(len(layer.tops), layer.top_word)}, expected {expected}",
+                f"has {plural(len(layer.tops), layer.top_word)}, expected {expected}",
                 origin=layer.origin,
                 fix=f"list as many {layer.top_word}s as the layer makes",
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.wording import Option, Varying, Worded
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded
 from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
 from prototrt.surgery.ir.dimensions import RangeSource
 
@@ -81,7 +81,8 @@ def _for_sizes_that_vary(name: str, usual: Sizes) -> Worded:
     """What helps with sizes of -1, which programs write for sizes that vary, and Caffe does not take."""
     letters = _IMAGE if len(usual) == len(_IMAGE) else ("N", *(f"D{axis}" for axis in range(1, len(usual))))
     varying = tuple(
-        Varying(letter) if size == -1 else max(size, 1) for letter, size in zip(letters, usual, strict=False)
+        SizeSymbol(letter) if size == -1 else max(size, 1)
+        for letter, size in zip(letters, usual, strict=False)
     )
     sides = [size for size in usual[2:] if size > 1]
     ranges = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import Option, Worded, counted
+from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import fixed
@@ -110,7 +110,7 @@ def _mean_of_fields(build: LayerBuilder, layer: Layer, y: Value) -> Value:
     mean = np.asarray(layer.param.mean, np.float32)
     if len(mean) != 3 or y.shape[1] != 3:
         raise NetError(
-            f"mean has {counted(len(mean), 'number')}, and axis 1 a size of {y.shape[1]}, expected 3 and 3",
+            f"mean has {plural(len(mean), 'number')}, and axis 1 a size of {y.shape[1]}, expected 3 and 3",
             fix="state a number for each of three channels",
         )
     return build.constant(mean.reshape(1, 3, 1, 1), "mean")

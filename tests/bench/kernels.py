@@ -11,7 +11,7 @@ from typing import get_args
 
 import prototrt
 from prototrt import Form, LayoutName, Precision
-from prototrt.caffe_proto.common.options import narrowed
+from prototrt.caffe_proto.common.options import narrow
 from prototrt.tests.bench.measuring import report
 
 HIDDEN = 256
@@ -37,7 +37,7 @@ _HOST = {"add", "cjmp", "label", "memset", "signal", "wait"}
 
 
 def main(layer: str, form: str, precision: str) -> None:
-    known = narrowed("sequence", form, get_args(Form)), narrowed("precision", precision, get_args(Precision))
+    known = narrow("sequence", form, get_args(Form)), narrow("precision", precision, get_args(Precision))
     report({"kernels": kernels(layer, *known)})
 
 

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.text import templates
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.text.scalars import BadValueError, scalar
-from prototrt.caffe_proto.text.templates import filled
+from prototrt.caffe_proto.text.templates import fill_template
 from prototrt.surgery.expansion import refusals
 
 _MEND = "  fix: correct the text here or just before, or get the file again if it is damaged"
@@ -103,7 +103,7 @@ def test_advice_is_worked_out_for_the_first_hundred(
 
 def test_a_template_lists_the_first_names() -> None:
     with pytest.raises(NetError) as info:
-        filled("".join(f"${{a{number}}}\n" for number in range(3000)), {}, "n.prototxt")
+        fill_template("".join(f"${{a{number}}}\n" for number in range(3000)), {}, "n.prototxt")
     first = ", ".join(f"a{number}" for number in range(50))
     assert info.value.problem == f"this is a template: there are no values for {first} and 2,950 others"
     assert info.value.where == "n.prototxt:1"
@@ -112,9 +112,9 @@ def test_a_template_lists_the_first_names() -> None:
 @pytest.mark.parametrize("definitions", [{"a": "1"}, {}])
 def test_placeholders_are_counted(definitions: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "_MOST_PLACEHOLDERS", 3)
-    assert filled("${a}\n" * 3, {"a": "1"}, "n.prototxt") == "1\n" * 3
+    assert fill_template("${a}\n" * 3, {"a": "1"}, "n.prototxt") == "1\n" * 3
     with pytest.raises(NetError) as info:
-        filled("${a}\n" * 5, definitions, "n.prototxt")
+        fill_template("${a}\n" * 5, definitions, "n.prototxt")
     assert str(info.value) == f"n.prototxt:4: this is a template with more than 3 placeholders\n{_SPLIT}"
 
 

@@ -105,7 +105,7 @@ def _opened(path: str | Path) -> Any:
 def test_forms(form: str, write: Write) -> None:
     content, shape = FORMS[form]
     weights = _opened(write(content, "model.caffemodel"))
-    stored = weights.stored("fc")
+    stored = weights.blobs_of("fc")
     assert stored is not None
     assert [one.shape for one in stored] == [shape]
     assert stored[0].legacy == (shape == (1, 1, 2, 3))
@@ -116,7 +116,7 @@ def test_forms(form: str, write: Write) -> None:
 
 @pytest.mark.parametrize("form", ["present", "V1", "packed", "unpacked", "raw float32"])
 def test_floats_are_not_copied(form: str, write: Write) -> None:
-    stored = _opened(write(FORMS[form][0], "model.caffemodel")).stored("fc")
+    stored = _opened(write(FORMS[form][0], "model.caffemodel")).blobs_of("fc")
     assert stored is not None
     assert not stored[0].array.flags.owndata
 
@@ -130,7 +130,7 @@ def test_long_runs_of_unpacked_floats(write: Write) -> None:
     net = message_class("NetParameter")()
     net.layer.add(name="fc")
     body = b"\x0a\x02fc\x3a" + varint(len(data)) + data
-    stored = _opened(write(b"\xa2\x06" + varint(len(body)) + body, "m")).stored("fc")
+    stored = _opened(write(b"\xa2\x06" + varint(len(body)) + body, "m")).blobs_of("fc")
     assert stored is not None
     np.testing.assert_array_equal(stored[0].array, numbers)
 
@@ -140,7 +140,7 @@ def varint(value: int) -> bytes:
 
 
 def test_a_scalar_has_no_axes(write: Write) -> None:
-    stored = _opened(write(present(blob(dims=[], data=[7])), "m")).stored("fc")
+    stored = _opened(write(present(blob(dims=[], data=[7])), "m")).blobs_of("fc")
     assert stored is not None
     assert stored[0].array.shape == ()
     assert stored[0].array == 7
@@ -149,7 +149,7 @@ def test_a_scalar_has_no_axes(write: Write) -> None:
 def test_the_last_layer_of_a_name_counts(write: Write) -> None:
     content = present(blob(data=[1])) + present(blob(data=[2]))
     weights = _opened(write(content, "m.caffemodel"))
-    stored = weights.stored("fc")
+    stored = weights.blobs_of("fc")
     assert stored is not None
     assert stored[0].array == 2
     assert weights.warnings == ('m.caffemodel: there are two layers "fc"; the last one is used, as in Caffe',)
@@ -307,7 +307,7 @@ def test_write_and_read(tmp_path: Path) -> None:
     caffemodel_writer.write(path, layers, {"a/b": "InnerProduct"})
     weights = _opened(path)
     for name, expected in layers.items():
-        for array, original in zip(arrays(weights.stored(name)), expected, strict=True):
+        for array, original in zip(arrays(weights.blobs_of(name)), expected, strict=True):
             np.testing.assert_array_equal(array, original)
     net = message_class("NetParameter").FromString(path.read_bytes())
     assert [(layer.name, layer.type) for layer in net.layer] == [("a/b", "InnerProduct"), ("é", "")]
@@ -333,7 +333,7 @@ def test_large_files_cost_nothing_until_they_are_used(tmp_path: Path) -> None:
     for _ in range(5):  # on a busy machine, some of them take longer
         started = time.process_time()
         weights = _opened(path)
-        stored = [blob for name in weights.names() for blob in arrays(weights.stored(name))]
+        stored = [blob for name in weights.names() for blob in arrays(weights.blobs_of(name))]
         seconds.append(time.process_time() - started)
     assert min(seconds) < 0.05
     assert resident_bytes() - before < 100e6

@@ -57,7 +57,7 @@ def test_blobs_are_those_that_protobuf_reads(path: Path) -> None:
     weights = open_caffemodel(open_input(path, "a caffemodel"))
     assert list(weights.names()) == [layer.name for layer in layers if layer.blobs]
     for layer in layers:
-        for stored, blob in zip(weights.stored(layer.name) or (), layer.blobs, strict=True):
+        for stored, blob in zip(weights.blobs_of(layer.name) or (), layer.blobs, strict=True):
             assert stored is not None
             np.testing.assert_array_equal(stored.array.ravel(), np.array(blob.data, np.float32))
 

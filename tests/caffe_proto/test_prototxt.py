@@ -415,7 +415,7 @@ def test_unknown_fields_are_passed_over() -> None:
     text = 'layer { name: "a" type: "ReLU" foo: 1 relu_param { bar { baz: [1, "}"] } negative_slope: 2 } }'
     net = parse_net(text, "net.prototxt")
     assert net.message.layer[0].relu_param.negative_slope == 2
-    assert tuple(finding.dropped() for finding in net.findings) == (
+    assert tuple(finding.drop_warning() for finding in net.findings) == (
         'net.prototxt:1: layer "a" (ReLU): dropped the unknown field "foo"',
         'net.prototxt:1: layer "a" (ReLU), relu_param: dropped the unknown field "bar"',
     )

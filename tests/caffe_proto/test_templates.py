@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto import ConversionError, load
-from prototrt.caffe_proto.text.templates import filled
+from prototrt.caffe_proto.text.templates import fill_template
 
 FORMS = ("${N}", "${ N }", "$N", "{N}")
 
@@ -47,7 +47,7 @@ FILLED: dict[str, tuple[str, Mapping[str, str], str]] = {
 @pytest.mark.parametrize("case", FILLED)
 def test_filled(case: str) -> None:
     text, definitions, expected = FILLED[case]
-    assert filled(text, definitions, "net.prototxt") == expected
+    assert fill_template(text, definitions, "net.prototxt") == expected
 
 
 REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
@@ -87,14 +87,14 @@ REFUSED: dict[str, tuple[str, Mapping[str, str], str]] = {
 def test_refused(case: str) -> None:
     text, definitions, message = REFUSED[case]
     with pytest.raises(ConversionError) as caught:
-        filled(text, definitions, "net.prototxt")
+        fill_template(text, definitions, "net.prototxt")
     assert str(caught.value) == message
 
 
 @given(st.text(alphabet="ab1_: {}[]<>\"'\\.,-\n\t"))
 def test_a_text_without_placeholders_stays_as_it_is(text: str) -> None:
     if re.search(r"\{[A-Za-z_]\w*\}", text) is None:
-        assert filled(text, {}, "net.prototxt") == text
+        assert fill_template(text, {}, "net.prototxt") == text
 
 
 def test_a_net_is_filled_in(write: Callable[..., str]) -> None:

@@ -113,7 +113,7 @@ def npz(folder: Path, data: bytes) -> None:
 
 def _read_all(weights: Weights) -> None:
     for name in weights.names():
-        for blob in weights.stored(name) or ():
+        for blob in weights.blobs_of(name) or ():
             assert blob is None or blob.array.shape == blob.shape
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.weights import Array, RandomWeights, StoredBlob
-from prototrt.caffe_proto.weights.interface import Purpose, ReadElsewhere
+from prototrt.caffe_proto.weights.interface import Purpose, UnpickledWeights
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.options import RewriteOptions
 
@@ -29,7 +29,7 @@ def with_drawn_blobs(model: Model, weights: RandomWeights, options: RewriteOptio
     with silent():
         expand(replace(model, weights=recorded), options=replace(options, sequence="loop"))
     layers = tuple(replace(layer, blobs=_blobs(layer, recorded.drawn)) for layer in model.layers)
-    return replace(model, layers=layers, weights=ReadElsewhere())
+    return replace(model, layers=layers, weights=UnpickledWeights())
 
 
 def _blobs(layer: Layer, drawn: dict[str, dict[int, Array]]) -> list[StoredBlob] | None:

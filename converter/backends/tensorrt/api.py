@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.memory import without_collector
-from prototrt.caffe_proto.common.options import narrowed
+from prototrt.caffe_proto.common.options import narrow
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import BackendName
 from prototrt.surgery.ir import DType
@@ -91,7 +91,7 @@ def find_backend(name: BackendName = "auto") -> Backend:
 
     Raises ``BuildError`` if it is not installed.
     """
-    if narrowed("backend", name, get_args(BackendName)) != "auto":
+    if narrow("backend", name, get_args(BackendName)) != "auto":
         return _imported(name)
     try:
         enterprise = _imported("enterprise")

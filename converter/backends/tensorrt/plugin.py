@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.wording import Option, Worded, counted, listed
+from prototrt.caffe_proto.common.wording import Option, Worded, listed, plural
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Layer, Network, Tensor
@@ -165,7 +165,7 @@ def _refuse_other_tops(network: Network, op: Plugin, tops: list[Tensor]) -> None
 def _refuse_count(network: Network, op: Plugin, count: int, expected: int) -> None:
     if count != expected:
         raise BuildError(
-            f"the plugin {op.title} has {counted(count, 'output')}, expected {expected}",
+            f"the plugin {op.title} has {plural(count, 'output')}, expected {expected}",
             origin=network.origin,
             fix="give the layer as many tops as its plugin has outputs",
         )

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.options import narrowed
+from prototrt.caffe_proto.common.options import narrow
 from prototrt.converter.checking.selftest.goldens import unpack
 from prototrt.converter.checking.selftest.isolation import isolated
 from prototrt.converter.checking.selftest.results import SectionResult, SelfTest
@@ -36,7 +36,7 @@ def selftest(
 ) -> SelfTest:
     """Try the sections, those that are named or all. The machine is always looked at."""
     for each in only:
-        narrowed("only", each, SECTION_NAMES)
+        narrow("only", each, SECTION_NAMES)
     seconds = BUDGET if budget is None else budget
     if not seconds > 0:
         raise OptionsError(f"budget is {seconds:g}, expected more than 0 seconds", fix=f"give {BUDGET:g}")

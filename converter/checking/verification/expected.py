@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableFileError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.caffe_proto.weights.npz import Announced
+from prototrt.caffe_proto.weights.npz import ArrayHeader
 from prototrt.converter.checking.verification.comparison import watching_tops
 from prototrt.converter.files.signatures.feeds import read_feeds, unread_keys
 from prototrt.converter.files.signatures.signature import Signature, concrete
@@ -72,7 +72,7 @@ def _not_computed(name: str, computed: Iterable[str]) -> NetError:
 
 
 def _refuse_other_shapes(
-    path: str, calls: Sequence[Call], graph: Graph, expected: Sequence[Mapping[str, Announced]]
+    path: str, calls: Sequence[Call], graph: Graph, expected: Sequence[Mapping[str, ArrayHeader]]
 ) -> None:
     """Raise ``ShapeError`` for expected outputs in another shape than the computed ones, before they are read."""
     signature = Signature.of_graph(graph)

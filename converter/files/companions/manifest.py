@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.common.files import changed, identity_of, sha256_of_stream
+from prototrt.caffe_proto.common.files import change_error, identity_of, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.files.companions.cpp_header import write_header
 from prototrt.converter.files.companions.script import script_of, write_script
@@ -137,7 +137,7 @@ def refuse_changed(graph: Graph) -> None:
     """
     for source in graph.sources:
         if source.identity is not None and identity_of(source.file) != source.identity:
-            raise changed(source.file)
+            raise change_error(source.file)
 
 
 def _left_out(layer: LeftOut, graph: Graph) -> dict[str, Any]:

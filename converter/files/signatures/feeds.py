@@ -12,8 +12,8 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, ArraysOnRequest, announced_in
-from prototrt.caffe_proto.weights.npz import Announced
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, ArraysOnRequest, array_headers_in
+from prototrt.caffe_proto.weights.npz import ArrayHeader
 from prototrt.converter.files.signatures.signature import Signature, concrete, lost_state
 from prototrt.converter.files.writing.files import atomic_write
 from prototrt.surgery.ir import Array
@@ -26,7 +26,7 @@ def read_feeds(
     path: str,
     inputs: Iterable[str],
     calls: int | None = None,
-    check: Callable[[Sequence[Mapping[str, Announced]]], None] | None = None,
+    check: Callable[[Sequence[Mapping[str, ArrayHeader]]], None] | None = None,
     fix: Callable[[int], str] | None = None,
 ) -> list[Feeds]:
     """The inputs of each call.
@@ -46,7 +46,7 @@ def read_feeds(
     ]
     if check is not None:
         check([{name: headers[key] for name, key in call.items()} for call in keys])
-    shared = file.loaded({key for call in keys for name, key in call.items() if key == name})
+    shared = file.load({key for call in keys for name, key in call.items() if key == name})
     return [_feeds(call, shared, file) for call in keys]
 
 
@@ -109,7 +109,9 @@ def _of_one_call(key: str, names: Collection[str]) -> tuple[str, int] | None:
     return (name, int(number)) if is_numbered else None
 
 
-def refuse_misfits(path: str, feeds: Sequence[Mapping[str, Array | Announced]], signature: Signature) -> None:
+def refuse_misfits(
+    path: str, feeds: Sequence[Mapping[str, Array | ArrayHeader]], signature: Signature
+) -> None:
     """Raise ``ConversionError`` for inputs that are missing or have another shape, before the first call is computed.
 
     It also refuses a call with another number of streams than the call before, unless its states are given.
@@ -144,7 +146,7 @@ def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
 
 def unread_keys(path: str, names: Collection[str]) -> list[str]:
     """The keys of the arrays that ``read_feeds`` would not read for these names."""
-    return [key for key in announced_in(path) if key not in names and not _of_one_call(key, names)]
+    return [key for key in array_headers_in(path) if key not in names and not _of_one_call(key, names)]
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:

@@ -26,7 +26,7 @@ from prototrt.caffe_proto.common.wording import worded
 from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
 from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
-from prototrt.caffe_proto.weights_choice import no_weights, two_sources
+from prototrt.caffe_proto.weights_choice import no_weights_error, two_sources_error
 from prototrt.converter.files.written_values import (
     definition_from_text,
     file_of_state,
@@ -202,7 +202,7 @@ def refuse_contradictions(
 def _refuse_wrong_source(prototxt: str, weights: str | None, seed: int | None) -> None:
     """Raise for weights with a seed, and for neither. Caffe2's nets may hold weights, or state the shapes to draw."""
     if (weights is None) == (seed is None) and not _may_be_caffe2(prototxt):
-        raise no_weights(prototxt) if weights is None else two_sources()
+        raise no_weights_error(prototxt) if weights is None else two_sources_error()
 
 
 def _may_be_caffe2(file: str) -> bool:

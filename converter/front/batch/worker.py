@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.files import Identity, changed, identity_of
+from prototrt.caffe_proto.common.files import Identity, change_error, identity_of
 from prototrt.caffe_proto.common.memory import usual_limit
 from prototrt.converter.files.writing.publication import tidy
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
@@ -126,7 +126,9 @@ class Worker:
 
 def _cut_short(read: Mapping[str, Identity | None]) -> ConversionError | None:
     """What to say of a process that could not read on in a mapped file, if one has changed."""
-    return next((changed(file) for file, identity in read.items() if identity_of(file) != identity), None)
+    return next(
+        (change_error(file) for file, identity in read.items() if identity_of(file) != identity), None
+    )
 
 
 def _close_quietly(stream: IO[bytes] | None) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.files import Identity, changed, identity_of
+from prototrt.caffe_proto.common.files import Identity, change_error, identity_of
 from prototrt.converter.files import black_box
 from prototrt.converter.running.processes import end_with
 
@@ -91,7 +91,7 @@ def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     if ended_by.name == "SIGBUS":
         for file, identity in read.items():
             if identity is not None and identity_of(file) != identity:
-                return _print_failure(failure_of(changed(file)))
+                return _print_failure(failure_of(change_error(file)))
     task = black_box.read(black_box.TASK)
     where = f" while {task}" if task else ""
     problem = f"the command crashed{where} ({_CRASHES[ended_by.name]})"

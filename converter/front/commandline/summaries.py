@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.shell_words import joined, quoted
-from prototrt.caffe_proto.common.wording import counted, listed, worded
+from prototrt.caffe_proto.common.wording import listed, plural, worded
 from prototrt.converter.files.companions.cpp_header import namespace_of
 from prototrt.converter.files.companions.script import plan_of, script_of
 from prototrt.converter.front.commandline.wording import command_line_words
@@ -57,7 +57,7 @@ class Conversion:
         yield f"runs on  {where_it_runs(manifest, target)}"
         yield (
             f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
-            f" -> {counted(manifest['nodes'], 'node')} -> {_made(manifest)}"
+            f" -> {plural(manifest['nodes'], 'node')} -> {_made(manifest)}"
         )
         yield from self._bindings()
         yield from (f"left out {layer.origin.note}" for layer in made.graph.left_out)
@@ -68,7 +68,7 @@ class Conversion:
             yield f"backend  auto chose {flavour}; {_ELSEWHERE[flavour]}"
         if header is not None:
             yield f"{header}: namespace {namespace_of(header)}"  # which is what a program needs
-        warnings = f", {counted(len(made.warnings), 'warning')} (above)" if made.warnings else ""
+        warnings = f", {plural(len(made.warnings), 'warning')} (above)" if made.warnings else ""
         yield f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{warnings}"
         if target is not None:  # else nobody said what the machine is
             yield from next_steps(product.file, manifest, target)
@@ -107,13 +107,13 @@ class Conversion:
 
 def _made(manifest: Mapping[str, Any]) -> str:
     if "torch" in manifest:
-        return f"a PyTorch module with {counted(manifest['torch']['tensors'], 'tensor')}"
+        return f"a PyTorch module with {plural(manifest['torch']['tensors'], 'tensor')}"
     floats = _FLOATS[manifest["precision"]]
     if "tensorrt_python" in manifest:
-        return f"a program for {counted(manifest['layers'], 'TensorRT layer')}{floats}"
+        return f"a program for {plural(manifest['layers'], 'TensorRT layer')}{floats}"
     if "onnx" in manifest:
-        return f"{counted(manifest['onnx']['nodes'], 'ONNX node')}{floats}{_operators(manifest)}"
-    return f"{counted(manifest['layers'], 'TensorRT layer')}{floats}"
+        return f"{plural(manifest['onnx']['nodes'], 'ONNX node')}{floats}{_operators(manifest)}"
+    return f"{plural(manifest['layers'], 'TensorRT layer')}{floats}"
 
 
 def _operators(manifest: Mapping[str, Any]) -> str:

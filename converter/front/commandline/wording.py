@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from prototrt.caffe_proto.common.shell_words import quoted
-from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, Varying, command_words, worded
+from prototrt.caffe_proto.common.wording import (
+    Command,
+    Option,
+    OptionValue,
+    SizeSymbol,
+    command_words,
+    worded,
+)
 from prototrt.converter.front.commandline.options.parameter_types import Words
 
 
@@ -85,4 +92,4 @@ def _ranges(value: Any) -> list[str]:
 
 
 def _size(size: int | str) -> str:
-    return f"[{size}]" if isinstance(size, Varying) else str(size)
+    return f"[{size}]" if isinstance(size, SizeSymbol) else str(size)

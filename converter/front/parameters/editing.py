@@ -283,7 +283,7 @@ def _layers(model: Model, edited: Mapping[BlobKey, Array]) -> Iterator[LayerBlob
     layers = {layer.name: layer for layer in model.layers}
     for name in [*model.weights.names()] or [*layers]:
         layer = layers.get(name)
-        blobs = [*(model.weights.stored(name) or ())]
+        blobs = [*(model.weights.blobs_of(name) or ())]
         if layer is not None and layer.blobs is not None:
             blobs = [*layer.blobs]
         if blobs:

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.files import errors_for_user, open_regular
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.weights.named_arrays import shape_in
-from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, Announced, announced_by, refuse_contradiction
+from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, ArrayHeader, read_header, refuse_contradiction
 from prototrt.converter.files.signatures.arrays import host_array
 from prototrt.converter.files.signatures.feeds import Feeds, read_feeds, refuse_misfits, unread_arrays
 from prototrt.converter.files.signatures.signature import Signature
@@ -159,7 +159,7 @@ def feeds_of(file: str, signature: Signature, calls: int | None = None) -> list[
 
 
 def _refuse_misfits_of_parts(
-    file: str, signature: Signature, feeds: Sequence[Mapping[str, Announced]]
+    file: str, signature: Signature, feeds: Sequence[Mapping[str, ArrayHeader]]
 ) -> None:
     """Raise ``ConversionError`` for shapes that do not fit, also of arrays that hold several calls."""
     nothing = np.zeros((), np.bool_)
@@ -186,7 +186,7 @@ def _single(file: Path, signature: Signature) -> Feeds:
         )
     try:
         with open_regular(file, "an npy file") as stream:
-            header = announced_by(stream, file.stat().st_size)
+            header = read_header(stream, file.stat().st_size)
         refuse_contradiction(header, "it")
         _refuse_misfits_of_parts(str(file), signature, [{needed[0]: header}])
         return {needed[0]: np.load(file, allow_pickle=False)}

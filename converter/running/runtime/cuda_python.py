@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.caffe_proto.common.options import narrowed
+from prototrt.caffe_proto.common.options import narrow
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.converter.backends.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.converter.running.runtime.device import (
@@ -58,7 +58,7 @@ _FIXES: Mapping[str, str | Worded] = {
 def find_device(name: str | None = None) -> Device:
     """The first GPU. ``name`` is None or "cuda-python". Raises ``EngineError`` with the package to install."""
     if name is not None:
-        narrowed("device", name, get_args(DeviceName))
+        narrow("device", name, get_args(DeviceName))
     return CudaPythonDevice()
 
 

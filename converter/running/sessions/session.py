@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, ov
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.options import narrowed, refuse_other
+from prototrt.caffe_proto.common.options import narrow, refuse_other
 from prototrt.converter.files.companions.pinning import Trusted, pin_of
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.files.signatures.streams import StreamRows
@@ -217,7 +217,7 @@ class Session:
                 "trust is a digest, but only a file has a manifest: give the file of the plan or model"
             )
         own: Way = "reference" if isinstance(source, Graph) else "onnx" if is_onnx_file(source) else ENGINE
-        on = own if on is None else narrowed("on", on, WAY_NAMES)
+        on = own if on is None else narrow("on", on, WAY_NAMES)
         if on != own and not isinstance(source, Graph):
             what = "an engine" if own == ENGINE else "an ONNX model"
             raise ValueError(f"on is {on!r}, but {what} runs on {own!r} alone")

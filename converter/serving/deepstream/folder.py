@@ -16,7 +16,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
-from prototrt.caffe_proto.common.wording import Option, Worded, counted
+from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
 from prototrt.converter.files.writing.texts import checked
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions
@@ -127,7 +127,7 @@ def pixel_keys(
         mean, scale = _transformation(model, network.image.name)
     if len(mean) not in (0, 1, channels):
         raise OptionsError(
-            Worded("{} has {}, expected 1 or {}", Option("mean"), counted(len(mean), "number"), channels),
+            Worded("{} has {}, expected 1 or {}", Option("mean"), plural(len(mean), "number"), channels),
             fix="give one for each channel, in the order of the net's channels",
         )
     keys = {"infer-dims": f"{channels};{height};{width}"}
@@ -170,7 +170,7 @@ def labels_for(network: VideoNet, lines: Sequence[str]) -> str:
         lines = ["background", *lines]
     if network.classes is not None and len(lines) != network.classes:
         raise OptionsError(
-            Worded("{} has {}", Option("labels"), counted(len(lines), "label")),
+            Worded("{} has {}", Option("labels"), plural(len(lines), "label")),
             because=f"the net has {network.classes} classes"
             + (", the background among them" if network.has_background else ""),
             fix="give a file with one line for each class",

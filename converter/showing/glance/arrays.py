@@ -18,7 +18,7 @@ from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights.array_files import damage_of
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 from prototrt.caffe_proto.weights.hdf5 import blobs_in_hdf5
-from prototrt.caffe_proto.weights.npz import Announced, announced_arrays, announced_by
+from prototrt.caffe_proto.weights.npz import ArrayHeader, array_headers, read_header
 from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.surgery.ir.shapes import sizes
 
@@ -32,7 +32,7 @@ def npz(file: OpenFile) -> FileFacts:
     They are weights if each is called LAYER/INDEX. Arrays of calls, NAME/0, NAME/1, ..., are called so, too.
     """
     with damage_of(file.name, "npz"), zipfile.ZipFile(file.name) as archive:
-        arrays = announced_arrays(archive)
+        arrays = array_headers(archive)
     rows = [(name, str(array.dtype), sizes(array.shape)) for name, array in arrays.items()]
     are_weights = bool(arrays) and all(map(_OF_WEIGHTS.fullmatch, arrays)) and not _are_of_calls(arrays)
     kind = FileKind.NPZ_WEIGHTS if are_weights else FileKind.NPZ
@@ -40,7 +40,7 @@ def npz(file: OpenFile) -> FileFacts:
     return FileFacts(file.name, kind, file.size, facts, Rows("contents", _COLUMNS, rows))
 
 
-def _are_of_calls(arrays: Mapping[str, Announced]) -> bool:
+def _are_of_calls(arrays: Mapping[str, ArrayHeader]) -> bool:
     """Whether each name has several arrays of one shape. Hardly any net has such blobs in all of its layers."""
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for name, array in arrays.items():
@@ -51,7 +51,7 @@ def _are_of_calls(arrays: Mapping[str, Announced]) -> bool:
 def npy(file: OpenFile) -> FileFacts:
     """The type and the shape of the array in an npy file."""
     with damage_of(file.name, "npy"), open_regular(file.name, "an npy file") as stream:
-        array = announced_by(stream, file.size)
+        array = read_header(stream, file.size)
         if array.dtype.hasobject:
             raise ValueError("it holds objects that are not numbers")
         bytes_left = file.size - array.begin

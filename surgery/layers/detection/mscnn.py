@@ -11,7 +11,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import counted
+from prototrt.caffe_proto.common.wording import plural
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, as_number, concatenate
@@ -57,7 +57,7 @@ def box_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> l
         if len(getattr(param, field)) != len(maps):
             raise NetError(
                 f"{field} is stated {len(getattr(param, field))} times, expected once for each of"
-                f" {counted(len(maps), 'bottom')}",
+                f" {plural(len(maps), 'bottom')}",
                 fix=f"state {field} for each map that the net was trained with",
             )
     parts = [_of_map(build, layer, index, bottom) for index, bottom in enumerate(maps)]
@@ -86,7 +86,7 @@ def box_group_output(
     param, bottoms = layer.param, [score, code, *others]
     if len(bottoms) != 2 * len(param.box_group_param):
         raise NetError(
-            f"has {counted(len(bottoms), 'bottom')}, but states box_group_param {len(param.box_group_param)} times",
+            f"has {plural(len(bottoms), 'bottom')}, but states box_group_param {len(param.box_group_param)} times",
             fix="state box_group_param for each pair of scores and codes",
         )
     pairs = zip(bottoms[::2], bottoms[1::2], param.box_group_param, strict=True)

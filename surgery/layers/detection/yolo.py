@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.caffe_proto.common.wording import counted
+from prototrt.caffe_proto.common.wording import plural
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
@@ -77,7 +77,7 @@ def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others
         )
     if len(maps) != param.mask_group_num:
         raise NetError(
-            f"has {counted(len(maps), 'bottom')}, but mask_group_num is {param.mask_group_num}",
+            f"has {plural(len(maps), 'bottom')}, but mask_group_num is {param.mask_group_num}",
             fix="set mask_group_num to the number of bottoms",
         )
     _refuse_too_few(layer, "anchors_scale", len(param.anchors_scale), len(maps), "one for each bottom")

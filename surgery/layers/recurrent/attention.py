@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import counted
+from prototrt.caffe_proto.common.wording import plural
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.ir import fixed
@@ -64,8 +64,8 @@ def _steps(layer: Layer, x: Value) -> int:
     steps = fixed(x.shape[0], "the number of steps T")
     stored = steps if layer.blobs is None else len(layer.blobs) - _BLOBS_OF_FIRST_STEP + 1
     if steps != stored:
-        because = f"the layer has {len(layer.blobs or ())} blobs, the attention of {counted(stored, 'step')}"
-        fix = f"give it {counted(stored, 'step')}, as in training"
+        because = f"the layer has {len(layer.blobs or ())} blobs, the attention of {plural(stored, 'step')}"
+        fix = f"give it {plural(stored, 'step')}, as in training"
         raise misfit(layer, 0, x, (stored, *x.shape[1:]), fix, because)
     return steps
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import counted
+from prototrt.caffe_proto.common.wording import plural
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
@@ -45,7 +45,7 @@ def irnn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, H, W)")
     if len(layer.tops) != len(_DIRECTIONS):
         raise NetError(
-            f"has {counted(len(layer.tops), 'top')}, expected 4",
+            f"has {plural(len(layer.tops), 'top')}, expected 4",
             fix="name a top for left, up, right and down",
         )
     channels = fixed(x.shape[1], "the number of channels")

@@ -6,7 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import counted
+from prototrt.caffe_proto.common.wording import plural
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value, as_number
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
@@ -71,7 +71,7 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
     size, count = pooled_size(layer), len(layer.tops)
     if layer.param.top_num != count:
         raise NetError(
-            f"top_num is {layer.param.top_num}, but the layer has {counted(count, 'top')}",
+            f"top_num is {layer.param.top_num}, but the layer has {plural(count, 'top')}",
             fix=f"set top_num to {count}, or change the tops",
         )
     if landmarks.shape != (x.shape[0], count, 2):

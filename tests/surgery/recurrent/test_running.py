@@ -173,7 +173,7 @@ def test_constant_states_in_a_file_that_do_not_fit_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.savez(tmp_path / "state.npz", rnn_h_0=np.zeros((2, 5)), rnn_c_0=np.zeros((2, 5)))
-    monkeypatch.setattr(ArraysOfFile, "loaded", None)
+    monkeypatch.setattr(ArraysOfFile, "load", None)
     told = r"has the shape \(2, 5\), expected \(2, 2, 5\)"
     with pytest.raises(ConversionError, match=told):
         prototrt.rewrite(model(LSTM, tmp_path), state=ArraysOfFile(str(tmp_path / "state.npz")))
