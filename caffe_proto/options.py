@@ -26,16 +26,21 @@ class LoadOptions(Options):
         "A caffemodel, or an HDF5 or npz file; for a net of Caffe2 an init net. Its content decides which one it is."
     )
     _: KW_ONLY
-    phase: Phase = one_of(Phase, "The phase to read the net for; by default TEST.")  # a field
-    level: int = option("The NetState level to read the net for; by default 0.", 0)
-    stages: Names = option("The NetState stages to read the net for.", ())
-    random_weights: int | None = at_least(0, "Draw random weights from this seed.")
+    phase: Phase = one_of(
+        Phase, "The phase to read the net for; by default TEST.", shown="[test|train]"
+    )  # a field
+    level: int = option("The NetState level to read the net for; by default 0.", 0, shown="N")
+    stages: Names = option(
+        "The NetState stages to read the net for.", (), shown="NAME", called="stage net_stage"
+    )
+    random_weights: int | None = at_least(0, "Draw random weights from this seed.", shown="SEED")
     allow_unknown: bool = option("Drop unknown fields that only matter to training.", False)
     overrides: Overrides | None = option(
         Worded(
             "Set fields of the layers whose names match, as in {}.",
             Option("overrides", {"lstm*.recurrent_param.cell_activation": "ReLU"}),
-        )
+        ),
+        called="set",
     )
     define: Definitions | None = option(
         Worded("Fill in placeholders of a template, as in {}.", Option("define", {"BATCH": "1"}))

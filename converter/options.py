@@ -95,6 +95,8 @@ SECTION_NAMES: tuple[SectionName, ...] = get_args(SectionName)
 ParameterNames: TypeAlias = Literal["prototrt", "pytorch"]
 """Whose names ``weights get`` gives."""
 PARAMETER_NAMES: tuple[ParameterNames, ...] = get_args(ParameterNames)
+NO_SUFFIX = ""
+HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", NO_SUFFIX)
 OLDEST_OPSET = 11
 """The first in which all that a model is made of exists."""
 BatchProgress: TypeAlias = Callable[[int], Callable[[Any], object]]
@@ -131,8 +133,11 @@ class BuildOptions(Options):
             Option("profiles", {"N": (1, 1, 1)}),
         ),
         (),
+        called="profile",
     )
-    timing_cache_file: str | None = option("Read and update the times of kernels in this file.")
+    timing_cache_file: str | None = option(
+        "Read and update the times of kernels in this file.", reads=True, writes=()
+    )
     mem_pool_size: PoolSizes | None = option(
         Worded(
             "The most memory that the builder may use, as in {}.",
@@ -151,13 +156,16 @@ class BuildOptions(Options):
         ComputeCapability,
         "The GPUs that TensorRT for RTX builds for; by default all from 8.0 on.",
         default=(),
+        shown="CAPABILITY,...",
     )
     strip_weights: bool = option("Leave out weights that the application puts back into the engine.", False)
     refit: bool = option("Let the application replace weights in the engine.", False)
     profiling_verbosity: ProfilingVerbosity = one_of(
         ProfilingVerbosity, "How much the engine records about its layers."
     )
-    export_layer_info: str | None = option("Write the layers of the engine to this JSON file; needs a GPU.")
+    export_layer_info: str | None = option(
+        "Write the layers of the engine to this JSON file; needs a GPU.", shown="FILE.json", writes=()
+    )
     use_dla_core: int | None = at_least(0, "Build for this core of the DLA of a Jetson.")
     allow_gpu_fallback: bool = option("Run on the GPU what the DLA cannot.", False)
     progress: Progress | None = only_in_python("Called with the progress of the build.")
@@ -209,14 +217,16 @@ class ConvertOptions(Options):
         close=close_machines,
     )
     verify: bool = option("Check the result on random inputs before writing it.", False)
-    emit_header: str | None = option("Also write a C++ header with inputs, outputs and recurrent pairs.")
+    emit_header: str | None = option(
+        "Also write a C++ header with inputs, outputs and recurrent pairs.",
+        shown="FILE.h",
+        writes=HEADER_SUFFIXES,
+    )
 
 
-NO_SUFFIX = ""
 ENGINE_SUFFIXES = (".plan", ".engine", ".trt")
 PRODUCT_NAMES = (*ENGINE_SUFFIXES, ".onnx", ".py", NO_SUFFIX)
 """How the names of engines, ONNX models and PyTorch modules end."""
-HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", NO_SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -243,6 +253,11 @@ class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOpti
 
 Inputs: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file or a folder; or arrays by the names of inputs: those of one call, or of each."""
+PythonFunction: TypeAlias = str
+"""``FILE.py:FUNCTION``"""
+Numbers: TypeAlias = Sequence[float]
+ImageSize: TypeAlias = Sequence[int]
+"""Height and width, or the shorter side."""
 ChannelOrder: TypeAlias = Literal["bgr", "rgb"]
 
 
@@ -254,15 +269,19 @@ class DataOptions(Options):
     """
 
     inputs: Inputs | None = option(
-        "An npz file with arrays by blob name, an npy file, an image, or a folder of these."
+        "An npz file with arrays by blob name, an npy file, an image, or a folder of these.",
+        shown="DATA",
+        reads=True,
     )
-    data_loader: str | None = not_in_lists(
-        "A Python function that yields dictionaries of arrays by blob, as in Polygraphy."
+    data_loader: PythonFunction | None = not_in_lists(
+        "A Python function that yields dictionaries of arrays by blob, as in Polygraphy.",
+        shown="FILE.py:FUNCTION",
+        reads=True,
     )
-    mean: Sequence[float] = not_in_lists("Subtract this from pixels of 0 to 255.", ())
+    mean: Numbers = not_in_lists("Subtract this from pixels of 0 to 255.", ())
     scale: float = not_in_lists("Multiply by this after the subtraction.", 1.0)
     channels: ChannelOrder = one_of(ChannelOrder, "The order of an image's channels.", not_in_lists=True)
-    resize: Sequence[int] | None = not_in_lists(
+    resize: ImageSize | None = not_in_lists(
         "Resize to this height and width, or this shorter side, and crop the middle."
     )
 
@@ -280,14 +299,25 @@ class DataOptions(Options):
 class CompareOptions(Options):
     """The ways to compute a net, and how far their results may be apart."""
 
-    ways: Sequence[Way] = one_of(Way, f"The ways to compare: {', '.join(WAY_NAMES)}.", default=("network",))
+    ways: Sequence[Way] = one_of(
+        Way,
+        f"The ways to compare: {', '.join(WAY_NAMES)}.",
+        default=("network",),
+        shown="WAY,...",
+        called="on",
+    )
     layers: bool = option("Compare every blob that remains, not only the outputs.", False)
     exporting: ExportOptions | None = only_in_python("How the model for onnx and onnx-lstm is written.")
     device: str | None = option(
-        f"What {', '.join(ON_DEVICES)} compute on: cpu, as by default, or cuda; onnx also on rtx, TensorRT for RTX."
+        f"What {', '.join(ON_DEVICES)} compute on: cpu, as by default, or cuda; onnx also on rtx, TensorRT for RTX.",
+        shown="DEVICE",
     )
-    atol: float | None = option("How far each number may be off; the default depends on the precision.")
-    rtol: float | None = option("How far beyond that, as a share of its blob's largest magnitude.")
+    atol: float | None = option(
+        "How far each number may be off; the default depends on the precision.", shown="NUMBER"
+    )
+    rtol: float | None = option(
+        "How far beyond that, as a share of its blob's largest magnitude.", shown="NUMBER"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -309,14 +339,17 @@ class CompareOptions(Options):
 class VerifyOptions(CompareOptions, DataOptions):
     """The ways to compute a net, the inputs, and what results are compared with."""
 
-    expect: str | None = option("Expected outputs, such as those of your old program.")
+    expect: str | None = option(
+        "Expected outputs, such as those of your old program.", shown="FILE.npz", reads=True
+    )
     calls: int | None = at_least(1, "Number of calls; state carries over from call to call.", most=MOST_CALLS)
     seed: int = at_least(0, "Seed of the random inputs.", 0)
     rewriting: RewriteOptions | None = only_in_python("How the net is rewritten.", compare=True)
     progress: Started | None = only_in_python("Called while the cost of 8 bits is measured.")
     auto_keep: float | None = option(
         "With int8 or fp8: find the fewest layers to keep in float, so that this share of decisions"
-        " (as in 0.99) stays as in float32."
+        " (as in 0.99) stays as in float32.",
+        shown="SHARE",
     )
 
     def __post_init__(self) -> None:
@@ -339,7 +372,9 @@ class CalibrateOptions(DataOptions):
     """The data on which the ranges of values are measured, and the method."""
 
     method: str = option(
-        "How a range is chosen: max, percentile:99.99 (the default), mse or entropy.", "percentile:99.99"
+        "How a range is chosen: max, percentile:99.99 (the default), mse or entropy.",
+        "percentile:99.99",
+        shown="METHOD",
     )
     rewriting: RewriteOptions | None = only_in_python("How the net is rewritten.", compare=True)
     progress: Started | None = only_in_python("Called while the data are read.")
@@ -353,7 +388,7 @@ Platform: TypeAlias = Literal["onnxruntime", "tensorrt", "python"]
 class TritonOptions(Options):
     """How a net becomes a model in a repository of Triton."""
 
-    name: str | None = option("The name of the model; by default, the name of the net.")
+    name: str | None = option("The name of the model; by default, the name of the net.", shown="NAME")
     max_batch_size: int | None = at_least(
         1,
         "How many requests are computed together; by default 8, or 1 if the net takes no batch.",
@@ -363,7 +398,11 @@ class TritonOptions(Options):
         Platform,
         "What computes the model; python is prototrt in Triton's Python backend.",
     )
-    labels: str | None = option("A text file with a class in each line, for the output with as many classes.")
+    labels: str | None = option(
+        "A text file with a class in each line, for the output with as many classes.",
+        shown="FILE",
+        reads=True,
+    )
 
 
 DeepStreamTarget: TypeAlias = Literal["datacenter", "jetson", "jetpack4", "jetpack5", "jetpack6", "jetpack7"]
@@ -388,9 +427,11 @@ class DeepStreamOptions(Options):
         other_spelling=_spelling_of_machine,
         close=close_machines,
     )
-    labels: str | None = option("A text file with a class in each line.")
-    old_config: str | None = option("Take over the keys of this old config of Gst-nvinfer.")
-    mean: Sequence[float] = same_as(DataOptions, "mean")
+    labels: str | None = option("A text file with a class in each line.", shown="FILE", reads=True)
+    old_config: str | None = option(
+        "Take over the keys of this old config of Gst-nvinfer.", shown="FILE", reads=True
+    )
+    mean: Numbers = same_as(DataOptions, "mean")
     scale: float = same_as(DataOptions, "scale")
     channels: ChannelOrder = same_as(DataOptions, "channels")
 
@@ -399,15 +440,17 @@ class DeepStreamOptions(Options):
 class BatchOptions(Options):
     """How a list of models is converted."""
 
-    folder: PathLike = field(metadata=meaning("The folder for engines; created if needed."))
+    folder: PathLike = field(metadata=meaning("The folder for engines; created if needed.", shown="FOLDER"))
     _: KW_ONLY
     jobs: int | None = at_least(1, "Number of processes; by default one per core.")
-    scheduler: str | None = option("Convert on the Dask cluster at this address.")
+    scheduler: str | None = option("Convert on the Dask cluster at this address.", shown="tcp://HOST:PORT")
     keep_going: bool = option("Convert the remaining models when one fails.", False)
-    report_junit: str | None = option("Write JUnit XML, for GitLab and Jenkins.")
-    report_json: str | None = option("Write all facts about each model.")
-    report_md: str | None = option("Write a table in Markdown, for the page of a job.")
-    cache: str | None = option("Keep conversions in this folder; convert only models that changed.")
+    report_junit: str | None = option("Write JUnit XML, for GitLab and Jenkins.", writes=())
+    report_json: str | None = option("Write all facts about each model.", writes=())
+    report_md: str | None = option("Write a table in Markdown, for the page of a job.", writes=())
+    cache: str | None = option(
+        "Keep conversions in this folder; convert only models that changed.", shown="FOLDER"
+    )
     verify_cache: bool | None = option(
         "Hash all cached files before they are used; by default only those of a restored or moved cache."
     )

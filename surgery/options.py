@@ -34,6 +34,8 @@ NmsForm: TypeAlias = Literal["primitives", "native"]
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16"]
 """The types that products compute in."""
 StateSource: TypeAlias = Literal["bind", "zero"]
+Recurrences: TypeAlias = Mapping[str, str]
+"""Inputs by the names of the outputs that feed them in the next call."""
 Replacements: TypeAlias = Mapping[str, str]
 """``FILE.py:FUNCTION`` by the names of layers."""
 Plugins: TypeAlias = Mapping[str, str]
@@ -80,13 +82,15 @@ class RewriteOptions(Options):
             "The shapes of inputs, as in {}, or with sizes that vary: {}.",
             Option("shapes", {"data": (1, 3, 224, 224)}),
             Option("shapes", {"data": (SizeSymbol("N"), 3, SizeSymbol("16*H"), 224)}),
-        )
+        ),
+        called="shape",
     )
     sizes: SizeRanges | None = option(
         Worded(
             "The smallest, usual and largest value of a size that varies, as in {}.",
             Option("sizes", {"N": (1, 8, 64)}),
-        )
+        ),
+        called="size",
     )
     min_shapes: Shapes | None = option(_whole_shapes("smallest", "min_shapes", 32))
     opt_shapes: Shapes | None = option(_whole_shapes("usual", "opt_shapes", 224))
@@ -95,14 +99,18 @@ class RewriteOptions(Options):
         VaryingSize,
         "Let the batch N, time T or size (height and width) of all inputs vary; a warning states the ranges.",
         default=(),
+        shown="WAY,...",
     )
     outputs: Names | None = option(
         "Cut the net at these blobs; auto: before layers that cannot be converted; all: every blob is"
-        " an output."
+        " an output.",
+        shown="BLOB",
+        called="output",
     )
     keep_constant: Names = option(
         "Blobs that DummyData or an init net fills, to be kept constant where no output depends on an input.",
         (),
+        shown="BLOB",
     )
     cont: Cont = one_of(
         Cont,
@@ -117,12 +125,14 @@ class RewriteOptions(Options):
         "Recurrent state. bind: inputs and outputs to feed back; zero: zero at each call; or arrays by"
         " the names of those inputs.",
         "bind",
+        reads=True,
     )
-    recurrences: Mapping[str, str] | None = option(
+    recurrences: Recurrences | None = option(
         Worded(
             "Outputs that are fed back, each with the input that it feeds in the next call, as in {}.",
             Option("recurrences", {"h": "h_prev"}),
-        )
+        ),
+        called="recurrence",
     )
     layout: LayoutName = one_of(
         LayoutName,
@@ -132,16 +142,21 @@ class RewriteOptions(Options):
     tile: TileForm = one_of(
         TileForm,
         "broadcast: leave out each Tile whose reader broadcasts; keep, and the others, leave it in the graph.",
+        only_in_python=True,
     )
     precision: Precision = one_of(
         Precision,
         "The precision of products (convolutions, InnerProduct, LSTM). Inputs, outputs and state stay"
         " float32. int8 and fp8 need scales.",
     )
-    scales: str | HasScales | None = option(Worded("Scales for int8 and fp8, from {}.", Command("calibrate")))
+    scales: str | HasScales | None = option(
+        Worded("Scales for int8 and fp8, from {}.", Command("calibrate")), shown="FILE.json", reads=True
+    )
     calibration_cache: str | None = option(
         "Scales from another program: a calibration cache of TensorRT, or a table of ncnn,"
-        " caffe-int8-convert-tools or NVDLA."
+        " caffe-int8-convert-tools or NVDLA.",
+        shown="FILE",
+        reads=True,
     )
     ranges: Mapping[str, float] | None = only_in_python(
         "The largest magnitudes of values, by name: scales without a file.", compare=True
@@ -151,7 +166,7 @@ class RewriteOptions(Options):
         " one step with few weights.",
         False,
     )
-    keep_float: Names = option("Layers that are not quantized.", ())
+    keep_float: Names = option("Layers that are not quantized.", (), shown="LAYER")
     force: bool = option("Unroll more than 64 steps.", False)
     preprocess: bool = option("Subtract the mean and scale, as the training net's data layers did.", False)
     strict: bool = option("Refuse weights that are NaN or infinite, and nets that would be cut.", False)
@@ -159,14 +174,20 @@ class RewriteOptions(Options):
         Fork, "The fork of Caffe that the model comes from, if its layers do not show it.", default=None
     )
     settings: Mapping[str, Any] | str | None = option(
-        "Settings that the model's program kept elsewhere, such as the number of proposals."
+        "Settings that the model's program kept elsewhere, such as the number of proposals.",
+        shown="FILE.json",
+        reads=True,
     )
-    rules: str | None = option("A file with rules for further layers. It is run.")
+    rules: str | None = option(
+        "A file with rules for further layers. It is run.", shown="FILE.py", reads=True
+    )
     replace: Replacements | None = option(
         Worded(
             "Rules for single layers: functions in Python files, as in {}. The files are run.",
             Option("replace", {"roi_pool": "my_rules.py:my_pool"}),
-        )
+        ),
+        shown="LAYER=FILE.py:FUNCTION",
+        reads=True,
     )
     plugin: Plugins | None = option(
         Worded(
@@ -181,7 +202,8 @@ class RewriteOptions(Options):
         " does; OpenCV always gets that. TensorRT for RTX has no such layer.",
     )
     max_memory: str | None = option(
-        "Memory limit for constants that the net itself makes; by default 80 % of the memory."
+        "Memory limit for constants that the net itself makes; by default 80 % of the memory.",
+        shown="SIZE",
     )
     require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
     for_operators: bool = only_in_python(

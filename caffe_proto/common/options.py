@@ -42,13 +42,18 @@ R = TypeVar("R", covariant=True)
 W = TypeVar("W", bound=str)
 
 
-def meaning(text: str) -> dict[str, str]:
+def meaning(text: str, **further: Any) -> dict[str, Any]:
     """The metadata of a field without a default, as type checkers must see it."""
-    return {"meaning": text}
+    return {"meaning": text, **further}
 
 
 def option(meaning: str, default: object = None, **further: Any) -> Any:
-    """A field. Python, the command line and docs/commands.md show its meaning, each in its own words."""
+    """A field. Python, the command line and docs/commands.md show its meaning, each in its own words.
+
+    Other metadata: ``shown`` stands for a value in help; ``called`` are the names that the command line and lists of
+    models have for it; ``reads`` marks the name of a file to read, ``writes`` that of a file to write, by the suffixes
+    that it may have.
+    """
     return field(default=default, metadata={"meaning": meaning, **further})
 
 
@@ -72,14 +77,16 @@ def other_words_close_to(option_field: Field[Any], word: str) -> Sequence[str]:
     return () if find is None else [each for each in find(word) if each in option_field.metadata["others"]]
 
 
-def at_least(least: int, meaning: str, default: int | None = None, *, most: int | None = None) -> Any:
+def at_least(
+    least: int, meaning: str, default: int | None = None, *, most: int | None = None, shown: str = "N"
+) -> Any:
     """A field that holds a number, this one or a larger one, but at most ``most``."""
-    return option(meaning, default, least=least, most=most)
+    return option(meaning, default, least=least, most=most, shown=shown)
 
 
-def not_in_lists(meaning: str, default: object = None) -> Any:
+def not_in_lists(meaning: str, default: object = None, **further: Any) -> Any:
     """A field of the command line and of Python, which a list of models does not have."""
-    return option(meaning, default, not_in_lists=True)
+    return option(meaning, default, not_in_lists=True, **further)
 
 
 def only_in_python(meaning: str, default: object = None, *, compare: bool = False) -> Any:
@@ -94,6 +101,16 @@ def same_as(kind: type[Options], name: str) -> Any:
     """A field of another class, with its default and its meaning."""
     (original,) = (each for each in fields(kind) if each.name == name)
     return field(default=original.default, metadata=original.metadata)
+
+
+def type_of(option_field: Field[Any]) -> str:
+    """The name of its type without None, as in ``OpenShapes``."""
+    return str(option_field.type).partition(" ")[0]
+
+
+def takes_words(option_field: Field[Any]) -> bool:
+    """Whether a field holds several of its choices."""
+    return "choices" in option_field.metadata and isinstance(option_field.default, tuple)
 
 
 def option_fields(kind: type[Options]) -> list[Field[Any]]:
@@ -179,11 +196,8 @@ class Options:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value, alias = getattr(self, each.name), str(each.type).partition(" ")[0]
-            takes_several = alias == "Names" or (
-                "choices" in each.metadata and isinstance(each.default, tuple)
-            )
-            if takes_several and isinstance(value, str):
+            value, alias = getattr(self, each.name), type_of(each)
+            if (alias == "Names" or takes_words(each)) and isinstance(value, str):
                 value = (value,)
                 object.__setattr__(self, each.name, value)
             elif alias in ("OpenShapes", "Shapes") and value is not None:

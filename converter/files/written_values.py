@@ -6,6 +6,12 @@ What cannot be read raises ``ValueError`` with what to write instead.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass
+from itertools import chain
+from typing import Any
+
+from prototrt.caffe_proto.common.options import takes_words, type_of
 
 _STATE_FILE = "const:"
 _MOST_DIGITS = 18
@@ -177,3 +183,69 @@ def file_of_state(state: str) -> str | None:
 def with_state_file(file: str) -> str:
     """What ``file_of_state`` reads."""
     return f"{_STATE_FILE}{file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How the values of a type are written: in words of a command line, of which help shows ``shown``, or in YAML.
+
+    ``read`` reads a word, ``collect`` joins what several words gave; None if there is one word. They follow each other
+    in one word, with commas, if ``is_one_word``, else the option repeats. A list of models may have a mapping in their
+    place if there is a ``pair``, which stands between a name and its value in a word, or is empty if the value is
+    the text as it is. ``join`` makes one text of a list in it.
+    """
+
+    shown: str
+    read: Callable[[str], Any]
+    collect: Callable[[Iterable[Any]], Any] | None = None
+    pair: str | None = None
+    join: Callable[[Sequence[str]], str] | None = None
+    is_one_word: bool = False
+
+    @property
+    def repeats(self) -> bool:
+        return self.collect is not None and not self.is_one_word
+
+    def value(self, word: str) -> Any:
+        """What one word of a command line states. Raises ``ValueError``."""
+        if self.collect is None or self.repeats:
+            return self.read(word)
+        return self.collect(map(self.read, word.split(",")))
+
+
+def _joined(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(groups)))
+
+
+def _open_sizes(sizes: Sequence[str]) -> str:
+    """Sizes of a list, in which those that vary need no brackets."""
+    return "x".join(
+        size if size.lstrip("-").isdecimal() or size.startswith("[") else f"[{size}]" for size in sizes
+    )
+
+
+WORDS = Written("WORD,...", words_from_text, _joined)
+WRITTEN: Mapping[str, Written] = {
+    "Definitions": Written("NAME=VALUE", definition_from_text, dict, ""),
+    "ImageSize": Written("SIZE|HEIGHTxWIDTH", sizes_from_text),
+    "Names": Written("NAME", str, tuple),
+    "Numbers": Written("NUMBER,...", numbers_from_text),
+    "OpenShapes": Written("NAME:SIZExSIZE...", open_shape_from_text, dict, ":", _open_sizes),
+    "Overrides": Written("LAYER.FIELD=VALUE", override_from_text, dict, "", ",".join),
+    "Plugins": Written("TYPE=NAME:VERSION[:NAMESPACE]", plugin_from_text, dict, ""),
+    "PoolSizes": Written("POOL:SIZE,...", pools_from_text, pair=""),
+    "Profiles": Written("NAME=SIZE..SIZE,...", profile_from_text, tuple, "=", "..".join),
+    "Recurrences": Written("OUTPUT=INPUT", recurrence_from_text, dict, ""),
+    "Replacements": Written("LAYER=FILE.py:FUNCTION", replacement_from_text, dict, ""),
+    "Shapes": Written("NAME:SIZExSIZE...,...", shape_from_text, dict, ":", "x".join, is_one_word=True),
+    "SizeRanges": Written("NAME=MIN..OPT..MAX", range_from_text, dict, "=", "..".join),
+    "States": Written("bind|zero|const FILE.npz", state_from_text),
+    "Trust": Written("DIGEST", trust_from_text),
+    "Words": WORDS,
+}
+"""By the names of types. Values of all others are a word, a number, true or false."""
+
+
+def written_of(option_field: Field[Any]) -> Written | None:
+    """How the values of a field are written; None for a word, a number, and true or false."""
+    return WORDS if takes_words(option_field) else WRITTEN.get(type_of(option_field))

@@ -16,7 +16,8 @@ from prototrt.caffe_proto.common.wording import (
     command_words,
     worded,
 )
-from prototrt.converter.front.commandline.options.parameter_types import Words
+from prototrt.converter.files.written_values import WORDS
+from prototrt.converter.front.commandline.options.parameter_types import ReadType
 
 
 def command_line_words(named: Option | Command) -> str:
@@ -32,9 +33,10 @@ def _option_words(option: Option) -> str:
     if parameter is None:
         return f"--{option.name.replace('_', '-')}"
     spelling = parameter.opts[0] if isinstance(parameter, click.Option) else option.name.upper()
-    repeats = parameter.multiple and not isinstance(parameter.type, Words)
+    takes_words = isinstance(parameter.type, ReadType) and parameter.type.written is WORDS
     value = _pools(option.value) if option.name == "mem_pool_size" else option.value
-    return " ".join(_spelled(spelling, value, repeats=repeats, is_range=option.name in ("sizes", "profiles")))
+    is_range, repeats = option.name in ("sizes", "profiles"), parameter.multiple and not takes_words
+    return " ".join(_spelled(spelling, value, repeats=repeats, is_range=is_range))
 
 
 def in_command_line_words(facts: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from prototrt.caffe_proto.common.options import Options, one_of
+
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
@@ -23,11 +25,15 @@ READERS: Mapping[Reader, str] = {
 
 
 @dataclass(frozen=True)
-class ShownStage:
+class ShownStage(Options):
     """``name`` is ``parsed``, ``rewritten`` or ``lowered``; ``reader`` is the backend that a graph is lowered for."""
 
-    name: StageName = "parsed"
-    reader: Reader = "tensorrt"
+    name: StageName = one_of(
+        StageName,
+        "parsed: the net as written; rewritten: its graph of primitives; lowered: the graph for a backend.",
+        called="stage",
+    )
+    reader: Reader = one_of(Reader, "The backend whose lowered graph is shown.", called="for")
 
     @property
     def title(self) -> str:

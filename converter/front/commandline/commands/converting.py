@@ -11,24 +11,19 @@ import click
 
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.front.commandline.frame import HELP, Guarded
-from prototrt.converter.front.commandline.options.building import build_options
-from prototrt.converter.front.commandline.options.common import (
-    common_options,
-    json_option,
-    text_target_option,
-    verbosity,
-)
-from prototrt.converter.front.commandline.options.groups import gathered
+from prototrt.converter.front.commandline.command import command
+from prototrt.converter.front.commandline.frame import HELP
+from prototrt.converter.front.commandline.options.common import text_target_option, verbosity
+from prototrt.converter.front.commandline.options.groups import field_option
 from prototrt.converter.front.commandline.options.loading import (
-    model_options,
-    net_options,
-    rule_options,
-    upgrade_options,
+    OF_NETS,
+    OF_RULES,
+    OF_UPGRADES,
+    net_argument,
+    net_arguments,
+    weights_argument,
 )
-from prototrt.converter.front.commandline.options.parameter_types import OutputFile
-from prototrt.converter.front.commandline.options.rewriting import rewrite_options
-from prototrt.converter.front.commandline.options.serving import deepstream_options, triton_options
+from prototrt.converter.front.commandline.options.parameter_types import OutputFile, ProductFile
 from prototrt.converter.front.commandline.options.stages import print_after_option, printing_after
 from prototrt.converter.front.commandline.printing import (
     print_result,
@@ -41,6 +36,8 @@ from prototrt.converter.front.commandline.printing import (
 )
 from prototrt.converter.options import (
     NO_SUFFIX,
+    PRODUCT_NAMES,
+    UPGRADE_STAGES,
     BuildOptions,
     ConversionOptions,
     DeepStreamOptions,
@@ -53,14 +50,12 @@ if TYPE_CHECKING:
     from prototrt.converter.front.steps import WrittenRule
 
 
-@click.command(cls=Guarded, context_settings=HELP)
-@model_options
-@rewrite_options
-@build_options
-@print_after_option
-@json_option
-@common_options
-@gathered(options=ConversionOptions)
+@command(
+    net_arguments,
+    field_option(ConversionOptions, "file", type=ProductFile(*PRODUCT_NAMES)),
+    print_after_option,
+    context_settings=HELP,
+)
 def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...], as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model or a PyTorch module.
 
@@ -83,11 +78,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
     print_result(Conversion(converted), as_json, tell_summary)
 
 
-@click.command(cls=Guarded)
-@net_options
-@text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX)
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+@command(net_argument, text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX), only=OF_NETS)
 def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
     """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
 
@@ -108,11 +99,24 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
         tell(f"next     {joined(step)}")
 
 
-@click.command(cls=Guarded)
-@upgrade_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+@command(
+    net_arguments,
+    click.option(
+        "-o",
+        "weights_file",  # as Python calls the second file: messages about either one say -o
+        multiple=True,
+        type=OutputFile(".prototxt", ".pbtxt", ".txt", ".caffemodel"),
+        help="The prototxt to write, and the caffemodel, by default beside it. Without any, the prototxt is printed.",
+    ),
+    click.option(
+        "--stage",
+        type=click.Choice(UPGRADE_STAGES),
+        default="parsed",
+        show_default=True,
+        help="rewritten: write recurrent layers out in plain ones, step by step, with states as inputs and outputs.",
+    ),
+    only=OF_UPGRADES,
+)
 def upgrade(
     model: str,
     weights_file: tuple[str, ...],
@@ -154,12 +158,14 @@ def _net_and_weights(targets: tuple[str, ...]) -> tuple[str | None, str | None]:
     return next(iter(nets), None), next(iter(weights), None)
 
 
-@click.command("new-rule", cls=Guarded)
-@rule_options
-@click.option("-o", "target", type=OutputFile(".py"), required=True, help="The file to write.")
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions)
+@command(
+    net_argument,
+    click.argument("layer"),
+    weights_argument,
+    click.option("-o", "target", type=OutputFile(".py"), required=True, help="The file to write."),
+    only=OF_RULES,
+    name="new-rule",
+)
 def new_rule(
     model: str, layer: str, loading: LoadOptions, rewriting: RewriteOptions, target: str, as_json: bool
 ) -> None:
@@ -186,13 +192,22 @@ def tell_rule(written: WrittenRule, model: str) -> None:
     tell(f"next     {step} {option} {joined(['-o', f'{Path(model).stem}.plan'])}")
 
 
-@click.command(cls=Guarded)
-@model_options
-@rewrite_options
-@triton_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, serving=TritonOptions, building=BuildOptions)
+@command(
+    net_arguments,
+    click.option(
+        "-o",
+        "repository",
+        metavar="REPOSITORY",
+        required=True,
+        help="The model repository, where the model becomes a folder.",
+    ),
+    field_option(
+        BuildOptions,
+        "backend",
+        meaning="For --platform python: rtx or enterprise writes a plan instead of an ONNX model.",
+    ),
+    only={BuildOptions: ()},
+)
 def triton(
     model: str,
     repository: str,
@@ -217,13 +232,12 @@ def triton(
     print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)
 
 
-@click.command(cls=Guarded)
-@model_options
-@rewrite_options
-@deepstream_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, streaming=DeepStreamOptions)
+@command(
+    net_arguments,
+    click.option(
+        "-o", "folder", metavar="FOLDER", required=True, help="The folder for all files, which must be new."
+    ),
+)
 def deepstream(
     model: str,
     folder: str,

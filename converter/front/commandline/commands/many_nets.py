@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import click
 
-from prototrt.converter.front.commandline.batch.options import Bytes, batch_options
-from prototrt.converter.front.commandline.frame import Commands, Guarded
-from prototrt.converter.front.commandline.options.common import common_options, json_option, verbosity
-from prototrt.converter.front.commandline.options.groups import gathered
-from prototrt.converter.front.commandline.options.parameter_types import NetOrFolder, OutputFile
+from prototrt.converter.front.commandline.command import command
+from prototrt.converter.front.commandline.frame import Commands
+from prototrt.converter.front.commandline.options.common import verbosity
+from prototrt.converter.front.commandline.options.parameter_types import (
+    Bytes,
+    InputFile,
+    NetOrFolder,
+    OutputFile,
+)
 from prototrt.converter.front.commandline.printing import (
     print_result,
     show_lines,
@@ -22,11 +26,14 @@ from prototrt.converter.front.commandline.printing import (
 from prototrt.converter.options import BatchOptions
 
 
-@click.command(cls=Guarded)
-@batch_options
-@json_option
-@common_options
-@gathered(options=BatchOptions)
+@command(
+    click.argument("models", metavar="MODELS.yaml", type=InputFile()),
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        help="Convert nothing: report what would convert, before a build or a check of results.",
+    ),
+)
 def batch(models: str, options: BatchOptions, dry_run: bool, as_json: bool) -> None:
     """Convert all models listed in MODELS.yaml.
 
@@ -58,19 +65,19 @@ def cache() -> None:
     """The conversions that `batch --cache` keeps."""
 
 
-@cache.command()
-@click.argument("folder")
-@click.option(
-    "--older-than",
-    type=click.FloatRange(min=0),
-    metavar="DAYS",
-    help="Remove entries not used for this long.",
+@command(
+    click.argument("folder"),
+    click.option(
+        "--older-than",
+        type=click.FloatRange(min=0),
+        metavar="DAYS",
+        help="Remove entries not used for this long.",
+    ),
+    click.option(
+        "--max-size", type=Bytes(), help="Remove the least recently used entries above this size, as in 10GB."
+    ),
+    group=cache,
 )
-@click.option(
-    "--max-size", type=Bytes(), help="Remove the least recently used entries above this size, as in 10GB."
-)
-@json_option
-@common_options
 def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
     """Remove conversions from FOLDER: all of them, or what the options say."""
     from prototrt.converter.front.public import prune_cache
@@ -79,11 +86,10 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
     print_result(pruned, as_json, tell_summary)
 
 
-@click.command(cls=Guarded)
-@click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder())
-@click.option("-o", "target", type=OutputFile(".json"), help="Write the report as JSON.")
-@json_option
-@common_options
+@command(
+    click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder()),
+    click.option("-o", "target", type=OutputFile(".json"), help="Write the report as JSON."),
+)
 def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
     """Try all nets, and those below folders, without building anything.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from prototrt.caffe_proto.options import LoadOptions
+from prototrt.converter.front.commandline.command import command
 from prototrt.converter.front.commandline.frame import Commands
-from prototrt.converter.front.commandline.options.common import common_options, json_option
-from prototrt.converter.front.commandline.options.groups import gathered
-from prototrt.converter.front.commandline.options.loading import parameter_options
+from prototrt.converter.front.commandline.options.common import common_options
+from prototrt.converter.front.commandline.options.loading import OF_PARAMETERS, net_argument
 from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile
 from prototrt.converter.front.commandline.printing import print_result, tell_summary, warn
 from prototrt.converter.options import NO_SUFFIX, PARAMETER_NAMES, ParameterNames
 
+files = net_argument, click.argument("weights", type=InputFile())
 _ARRAYS = (".npz", ".safetensors", ".pt", ".pth")
 
 
@@ -26,11 +27,13 @@ def weights() -> None:
     """
 
 
-@weights.command("list", short_help="List layers, parameters, gates and shapes.")
-@parameter_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions)
+@command(
+    *files,
+    only=OF_PARAMETERS,
+    group=weights,
+    name="list",
+    short_help="List layers, parameters, gates and shapes.",
+)
 def list_(model: str, loading: LoadOptions, as_json: bool) -> None:
     """List the matrices and biases of MODEL in WEIGHTS: layer, parameter, gate, shape."""
     from prototrt.caffe_proto import load
@@ -40,21 +43,24 @@ def list_(model: str, loading: LoadOptions, as_json: bool) -> None:
     print_result(list_parameters(load(model, options=loading)), as_json, print_parameters)
 
 
-@weights.command(short_help="Write matrices and biases to a file of arrays.")
-@parameter_options
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("-o", "target", type=OutputFile(*_ARRAYS), required=True, help="The file of arrays to write.")
-@click.option(
-    "--names",
-    "naming",
-    type=click.Choice(PARAMETER_NAMES),
-    default="prototrt",
-    show_default=True,
-    help="pytorch: one layer, NAME, under the names that torch.nn.LSTM, GRU or RNN has.",
+@command(
+    *files,
+    click.argument("names", nargs=-1, metavar="[NAME]..."),
+    click.option(
+        "-o", "target", type=OutputFile(*_ARRAYS), required=True, help="The file of arrays to write."
+    ),
+    click.option(
+        "--names",
+        "naming",
+        type=click.Choice(PARAMETER_NAMES),
+        default="prototrt",
+        show_default=True,
+        help="pytorch: one layer, NAME, under the names that torch.nn.LSTM, GRU or RNN has.",
+    ),
+    only=OF_PARAMETERS,
+    group=weights,
+    short_help="Write matrices and biases to a file of arrays.",
 )
-@json_option
-@common_options
-@gathered(loading=LoadOptions)
 def get(
     model: str,
     loading: LoadOptions,
@@ -74,20 +80,22 @@ def get(
     print_result(get_parameters(net, names, naming, target), as_json, tell_summary)
 
 
-@weights.command("set", short_help="Write new weights with matrices and biases from a file of arrays.")
-@parameter_options
-@click.argument("source", type=InputFile())
-@click.option(
-    "-o",
-    "target",
-    type=OutputFile(".caffemodel", ".pb", NO_SUFFIX),
-    required=True,
-    help="The weights to write: a caffemodel, or the init net of a Caffe2 net.",
+@command(
+    *files,
+    click.argument("source", type=InputFile()),
+    click.option(
+        "-o",
+        "target",
+        type=OutputFile(".caffemodel", ".pb", NO_SUFFIX),
+        required=True,
+        help="The weights to write: a caffemodel, or the init net of a Caffe2 net.",
+    ),
+    click.option("--layer", metavar="NAME", help="The layer that a state dict of PyTorch is for."),
+    only=OF_PARAMETERS,
+    group=weights,
+    name="set",
+    short_help="Write new weights with matrices and biases from a file of arrays.",
 )
-@click.option("--layer", metavar="NAME", help="The layer that a state dict of PyTorch is for.")
-@json_option
-@common_options
-@gathered(loading=LoadOptions)
 def set_(
     model: str, loading: LoadOptions, source: str, target: str, layer: str | None, as_json: bool
 ) -> None:

@@ -12,28 +12,11 @@ import click
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.front.commandline.frame import Guarded
-from prototrt.converter.front.commandline.options.calibrating import (
-    ScalesFiles,
-    ScaleSources,
-    calibrate_options,
-)
-from prototrt.converter.front.commandline.options.common import (
-    common_options,
-    json_option,
-    refuse_options_beside,
-    verbosity,
-)
-from prototrt.converter.front.commandline.options.groups import gathered
-from prototrt.converter.front.commandline.options.loading import model_options
-from prototrt.converter.front.commandline.options.rewriting import preprocess_option, rewrite_options
-from prototrt.converter.front.commandline.options.running import (
-    CallOptions,
-    RunningOptions,
-    call_options,
-    running_options,
-)
-from prototrt.converter.front.commandline.options.verifying import verify_options
+from prototrt.converter.front.commandline.command import command
+from prototrt.converter.front.commandline.options.calibrating import ScalesFiles, ScaleSources
+from prototrt.converter.front.commandline.options.common import refuse_options_beside, verbosity
+from prototrt.converter.front.commandline.options.loading import OF_CALIBRATION, net_arguments
+from prototrt.converter.front.commandline.options.running import CallOptions, RunningOptions
 from prototrt.converter.front.commandline.printing import (
     print_result,
     report_graph,
@@ -57,16 +40,7 @@ if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph
 
 
-@click.command(cls=Guarded)
-@model_options
-@rewrite_options
-@call_options
-@running_options
-@json_option
-@common_options
-@gathered(
-    loading=LoadOptions, rewriting=RewriteOptions, data=DataOptions, asked=CallOptions, running=RunningOptions
-)
+@command(net_arguments)
 def run(
     model: str,
     loading: LoadOptions,
@@ -116,22 +90,18 @@ def run(
     print_result(Calls(asked.target, results, session.on, inputs.pixels), as_json, tell_summary)
 
 
-@click.command(cls=Guarded)
-@model_options
-@rewrite_options
-@click.option(
-    "--calls",
-    type=click.IntRange(min=1, max=MOST_CALLS),
-    metavar="N",
-    default=100,
-    show_default=True,
-    help="How many calls to time.",
+@command(
+    net_arguments,
+    click.option(
+        "--calls",
+        type=click.IntRange(min=1, max=MOST_CALLS),
+        metavar="N",
+        default=100,
+        show_default=True,
+        help="How many calls to time.",
+    ),
+    click.option("--profile", is_flag=True, help="Also print the time of each layer."),
 )
-@click.option("--profile", is_flag=True, help="Also print the time of each layer.")
-@running_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, running=RunningOptions)
 def bench(
     model: str,
     loading: LoadOptions,
@@ -161,13 +131,7 @@ def bench(
     print_result(result, as_json, print_benchmark)
 
 
-@click.command(cls=Guarded)
-@model_options
-@rewrite_options
-@verify_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, verifying=VerifyOptions)
+@command(net_arguments)
 def verify(
     model: str,
     loading: LoadOptions,
@@ -193,19 +157,7 @@ def verify(
     verification.refuse()
 
 
-@click.command(cls=Guarded)
-@model_options
-@calibrate_options
-@preprocess_option
-@json_option
-@common_options
-@gathered(
-    loading=LoadOptions,
-    rewriting=RewriteOptions,
-    calibrating=CalibrateOptions,
-    sources=ScaleSources,
-    written=ScalesFiles,
-)
+@command(net_arguments, only=OF_CALIBRATION)
 def calibrate(
     model: str,
     loading: LoadOptions,

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.front.commandline.frame import Guarded
-from prototrt.converter.front.commandline.options.common import (
-    common_options,
-    json_option,
-    text_target_option,
-)
-from prototrt.converter.front.commandline.options.groups import field_option, gathered
-from prototrt.converter.front.commandline.options.loading import drawing_options
+from prototrt.converter.front.commandline.command import command
+from prototrt.converter.front.commandline.options.common import text_target_option
+from prototrt.converter.front.commandline.options.groups import field_option
+from prototrt.converter.front.commandline.options.loading import net_arguments
 from prototrt.converter.front.commandline.options.parameter_types import InputFile
-from prototrt.converter.front.commandline.options.rewriting import rewrite_options
-from prototrt.converter.front.commandline.options.running import TrustOptions, selftest_options, trust_options
+from prototrt.converter.front.commandline.options.running import TrustOptions, selftest_options
 from prototrt.converter.front.commandline.options.stages import (
     inspection_stage_options,
     print_after_option,
@@ -47,15 +42,7 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
 
 
-@click.command(cls=Guarded)
-@drawing_options
-@rewrite_options
-@inspection_stage_options
-@print_after_option
-@trust_options
-@json_option
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, trusting=TrustOptions)
+@command(net_arguments, inspection_stage_options, print_after_option)
 def inspect(
     model: str,
     loading: LoadOptions,
@@ -96,21 +83,19 @@ def inspect(
         print_result(Glance(checked), as_json, print_glance)
 
 
-@click.command(cls=Guarded)
-@drawing_options
-@rewrite_options
-@field_option(RewriteOptions, "tile")
-@text_target_option()
-@stage_options
-@click.option(
-    "--verification",
-    type=InputFile(),
-    metavar="FILE.json",
-    help="The output of `verify --json`, to show on a page.",
+@command(
+    net_arguments,
+    field_option(RewriteOptions, "tile"),
+    text_target_option(),
+    stage_options,
+    click.option(
+        "--verification",
+        type=InputFile(),
+        metavar="FILE.json",
+        help="The output of `verify --json`, to show on a page.",
+    ),
+    click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser."),
 )
-@click.option("--open", "is_opened", is_flag=True, help="Show the file in a browser.")
-@common_options
-@gathered(loading=LoadOptions, rewriting=RewriteOptions, stage=ShownStage)
 def dot(
     model: str,
     loading: LoadOptions,
@@ -148,10 +133,7 @@ def dot(
         open_in_browser(target)
 
 
-@click.command(cls=Guarded)
-@click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
-@json_option
-@common_options
+@command(click.option("--markdown", is_flag=True, help="Print the table in Markdown."))
 def layers(markdown: bool, as_json: bool) -> None:
     """List the supported layer types and what each becomes."""
     from prototrt.converter.front.commandline.report import print_support
@@ -165,9 +147,7 @@ def layers(markdown: bool, as_json: bool) -> None:
         print_support(supported_layers())
 
 
-@click.command(cls=Guarded)
-@json_option
-@common_options
+@command()
 def doctor(as_json: bool) -> None:
     """Report what is installed here, what it can build and run, and what to install."""
     from prototrt.converter.checking.machines.doctor import diagnose
@@ -176,10 +156,7 @@ def doctor(as_json: bool) -> None:
     print_result(diagnose(), as_json, print_diagnosis)
 
 
-@click.command(cls=Guarded)
-@selftest_options
-@json_option
-@common_options
+@command(selftest_options)
 def selftest(
     target: str | None, only: tuple[SectionName, ...], budget: float | None, shown: str | None, as_json: bool
 ) -> None:

@@ -6,31 +6,34 @@ from dataclasses import dataclass
 
 import click
 
-from prototrt.converter.front.commandline.options.data import data_options, image_options
-from prototrt.converter.front.commandline.options.groups import field_option, options
-from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile
+from prototrt.caffe_proto.common.options import Options, option
 from prototrt.converter.options import NO_SUFFIX, CalibrateOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ScalesFiles:
+@dataclass(frozen=True, kw_only=True)
+class ScalesFiles(Options):
     """``target`` is a file of scales, ``export_cache`` a table for another program."""
 
-    target: str | None
-    export_cache: str | None
+    target: str | None = option("The file of scales: JSON.", called="o", writes=(".json", NO_SUFFIX))
+    export_cache: str | None = option(
+        "Write the scales for TensorRT; for ncnn if FILE ends in .table; for NVDLA if in .json.", writes=()
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.target is None and self.export_cache is None:
             raise click.UsageError("give -o FILE.json, --export-cache FILE, or both")
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleSources:
+@dataclass(frozen=True, kw_only=True)
+class ScaleSources(Options):
     """Scales that there are already, instead of data."""
 
-    merge: bool
-    scales: str | None
-    calibration_cache: str | None
+    merge: bool = option("Join two files of scales, MODEL and WEIGHTS.", False)
+    scales: str | None = option("Read scales instead of data.", shown="FILE.json", reads=True)
+    calibration_cache: str | None = option(
+        "Read another program's table instead of data.", shown="FILE", reads=True
+    )
 
     def refuse_beside(self, data: CalibrateOptions) -> None:
         """Raise ``UsageError`` if there is more than one source, or none."""
@@ -45,24 +48,3 @@ class ScaleSources:
         if len(names) != 1:
             problem = f"{' and '.join(names)} are different sources" if names else "there are no data"
             raise click.UsageError(f"{problem}: give one of {', '.join(sources)}")
-
-
-calibrate_options = options(
-    click.option("-o", "target", type=OutputFile(".json", NO_SUFFIX), help="The file of scales: JSON."),
-    data_options,
-    field_option(CalibrateOptions, "method", metavar="METHOD"),
-    image_options,
-    click.option(
-        "--export-cache",
-        type=OutputFile(),
-        help="Write the scales for TensorRT; for ncnn if FILE ends in .table; for NVDLA if in .json.",
-    ),
-    click.option("--merge", is_flag=True, help="Join two files of scales, MODEL and WEIGHTS."),
-    click.option("--scales", type=InputFile(), metavar="FILE.json", help="Read scales instead of data."),
-    click.option(
-        "--calibration-cache",
-        type=InputFile(),
-        metavar="FILE",
-        help="Read another program's table instead of data.",
-    ),
-)

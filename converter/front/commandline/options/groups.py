@@ -1,20 +1,31 @@
-"""From options of the command line to the dataclasses that the library takes, and back."""
+"""From the fields of the dataclasses that the library takes to options of the command line."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
 
 import click
 
-from prototrt.caffe_proto.common.options import Options, one_name, other_words_close_to
+from prototrt.caffe_proto.common.options import one_name, other_words_close_to, type_of
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, worded
+from prototrt.converter.files.written_values import WRITTEN, written_of
+from prototrt.converter.front.commandline.options.parameter_types import (
+    DataSource,
+    InputFile,
+    OutputFile,
+    PythonFunction,
+    ReadType,
+    RuleForLayer,
+    StateSource,
+)
 from prototrt.converter.front.commandline.wording import command_line_words
 
 F = TypeVar("F", bound=Callable[..., Any])
+_OF_FILES = {"Inputs": DataSource, "PythonFunction": PythonFunction, "Replacements": RuleForLayer}
+"""By the names of types: those of files to read that are more than one file."""
 
 
 class FieldOption(click.Option):
@@ -53,29 +64,53 @@ class _Choice(click.Choice[str]):
         return super().get_invalid_choice_message(value, ctx) + meant
 
 
-def field_option(kind: type[Options], name: str, *spellings: str, **attributes: Any) -> Callable[[F], F]:
-    """An option of the command line for this field, with the field's meaning, default and choices.
+def _type_for(option_field: Field[Any]) -> Any:
+    """What reads the values of a field."""
+    data, kind, written = option_field.metadata, type_of(option_field), written_of(option_field)
+    if "least" in data:
+        return click.IntRange(min=data["least"], max=data["most"])
+    if "writes" in data:
+        return OutputFile(*data["writes"])
+    if kind == "States":
+        return StateSource(WRITTEN[kind])
+    if "reads" in data:
+        return _OF_FILES.get(kind, InputFile)()
+    if written is not None:
+        return ReadType(written)
+    return _Choice(option_field) if "choices" in data else {"int": int, "float": float}.get(kind)
 
-    It is spelled like the field, unless something else is given; so is its ``meaning``. ``multiple`` options become
-    a tuple, or the result of ``collect``.
+
+def field_option(
+    kind: type[Any], name: str, taken: Collection[str] = (), **attributes: Any
+) -> Callable[[F], F]:
+    """An option of the command line for this field, as it declares it.
+
+    It is spelled as the field is called, but for what is ``taken``; ``-o`` if it must be given.
     """
     (option_field,) = (field for field in fields(kind) if field.name == name)
-    attributes = {"meaning": option_field.metadata["meaning"], "cls": FieldOption} | attributes
-    if option_field.default is not MISSING:
-        attributes.setdefault("default", option_field.default)
-    choices, least = option_field.metadata.get("choices"), option_field.metadata.get("least")
-    if isinstance(option_field.default, bool):
-        attributes["is_flag"] = True
-    elif least is not None:
-        attributes["type"] = click.IntRange(min=least, max=option_field.metadata.get("most"))
-        attributes.setdefault("metavar", "N")
-    elif choices is not None:
-        attributes.setdefault("type", _Choice(option_field))
-    if "multiple" in attributes:
-        collect = attributes.pop("collect", tuple)
-        attributes["default"] = None
-        attributes["callback"] = lambda context, parameter, values: collect(values) or option_field.default
-    return click.option(*(spellings or [f"--{name.replace('_', '-')}"]), name, **attributes)
+    data, default, written = option_field.metadata, option_field.default, written_of(option_field)
+    names = [called.replace("_", "-") for called in data.get("called", name).split()]
+    spellings = [("-" if len(each) == 1 else "--") + each for each in names]
+    spellings = [each for each in spellings if each not in taken]
+    declared: dict[str, Any] = {
+        "cls": FieldOption,
+        "meaning": data["meaning"],
+        "type": _type_for(option_field),
+    }
+    if default is MISSING:
+        spellings, declared["required"] = ["-o"], True
+    else:
+        declared["default"] = default
+    if "shown" in data:
+        declared["metavar"] = data["shown"]
+    if type_of(option_field) == "bool":
+        spellings = [f"{each}/--no-{each[2:]}" if default is None else each for each in spellings]
+        declared["is_flag"] = True
+    if written is not None and written.repeats:
+        collect: Callable[..., Any] = written.collect  # type: ignore[assignment]  # it repeats
+        declared |= {"multiple": True, "default": None}
+        declared["callback"] = lambda context, parameter, values: collect(values) or default
+    return click.option(*spellings, name, **declared | attributes)
 
 
 def options(*each: Callable[[F], F]) -> Callable[[F], F]:
@@ -85,28 +120,5 @@ def options(*each: Callable[[F], F]) -> Callable[[F], F]:
         for option in reversed(each):
             command = option(command)
         return command
-
-    return decorate
-
-
-def gathered(**kinds: type[Any]) -> Callable[[F], F]:
-    """The innermost decorator of a command: it passes objects of these kinds, by these keywords.
-
-    Each object is made from the options with the names of its fields. Two kinds may share an option.
-    """
-
-    def decorate(command: F) -> F:
-        @functools.wraps(command)
-        def with_objects(**values: Any) -> Any:
-            names = {keyword: {field.name for field in fields(kind)} for keyword, kind in kinds.items()}
-            made = {
-                keyword: kind(**{name: values[name] for name in names[keyword] & values.keys()})
-                for keyword, kind in kinds.items()
-            }
-            others = values.keys() - set().union(*names.values())
-            return command(**{name: values[name] for name in others}, **made)
-
-        result: Any = with_objects
-        return result  # type: ignore[no-any-return]  # it is called as the command is
 
     return decorate

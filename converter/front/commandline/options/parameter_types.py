@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from prototrt.converter.files.written_values import (
     ANY_TRUST,
-    definition_from_text,
+    WRITTEN,
+    Written,
     file_of_state,
-    numbers_from_text,
-    open_shape_from_text,
-    override_from_text,
-    plugin_from_text,
-    pools_from_text,
-    profile_from_text,
-    range_from_text,
-    recurrence_from_text,
-    replacement_from_text,
-    shape_from_text,
-    sizes_from_text,
-    state_from_text,
-    trust_from_text,
     with_state_file,
-    words_from_text,
 )
-
-if TYPE_CHECKING:
-    from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 
 
 class ShownType(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
@@ -44,133 +27,32 @@ class ShownType(click.ParamType):  # type: ignore[type-arg]  # generic only in n
 
 
 class ReadType(ShownType):
-    """What the library reads; ``reader`` raises ``ValueError``."""
+    """What the library reads of words."""
 
-    reader: Callable[[str], Any]
+    def __init__(self, written: Written) -> None:
+        self.name, self.written = written.shown, written
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or (param is not None and value == param.default):
             return value  # click also converts defaults, which are values already
         try:
-            return type(self).reader(value)
+            return self.written.value(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class BlobShape(ReadType):
-    """``NAME:1x3x224x224`` or ``NAME:[N]x3x[16*H]x224``"""
+class Bytes(ShownType):
+    """``10GB``"""
 
-    name = "NAME:SIZExSIZE..."
-    reader = staticmethod(open_shape_from_text)
+    name = "SIZE"
 
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from prototrt.caffe_proto.common.memory import bytes_from_text
 
-class SizeRange(ReadType):
-    """``NAME=1..16..64``"""
-
-    name = "NAME=MIN..OPT..MAX"
-    reader = staticmethod(range_from_text)
-
-
-class BlobShapes(ReadType):
-    """``NAME:1x3x224x224,NAME:...``, as trtexec writes shapes."""
-
-    name = "NAME:SIZExSIZE...,..."
-
-    @staticmethod
-    def reader(text: str) -> dict[str, tuple[int, ...]]:
-        return dict(map(shape_from_text, text.split(",")))
-
-
-class Pools(ReadType):
-    """``workspace:512MiB,dlaSRAM:1MiB``, as trtexec writes pools of memory."""
-
-    name = "POOL:SIZE,..."
-    reader = staticmethod(pools_from_text)
-
-
-class ProfileText(ReadType):
-    """``T=1..8..16,N=1..4``"""
-
-    name = "NAME=SIZE..SIZE,..."
-    reader = staticmethod(profile_from_text)
-
-
-class Trust(ReadType):
-    """``sha256:4f0c...``"""
-
-    name = "DIGEST"
-    reader = staticmethod(trust_from_text)
-
-
-class Words(ReadType):
-    """Words with commas between them. Further ones may follow where the option is given again."""
-
-    reader = staticmethod(words_from_text)
-
-
-class Capabilities(Words):
-    """``8.6,8.9``"""
-
-    name = "CAPABILITY,..."
-
-
-class Numbers(ReadType):
-    """``104,117,123``"""
-
-    name = "NUMBER,..."
-    reader = staticmethod(numbers_from_text)
-
-
-class Sizes(ReadType):
-    """``256`` or ``256x320``"""
-
-    name = "SIZE|HEIGHTxWIDTH"
-    reader = staticmethod(sizes_from_text)
-
-
-class Override(ReadType):
-    """``LAYER.FIELD=VALUE``"""
-
-    name = "LAYER.FIELD=VALUE"
-    reader = staticmethod(override_from_text)
-
-
-class Definition(ReadType):
-    """``NAME=VALUE``"""
-
-    name = "NAME=VALUE"
-    reader = staticmethod(definition_from_text)
-
-
-class FedOutput(ReadType):
-    """``OUTPUT=INPUT``"""
-
-    name = "OUTPUT=INPUT"
-    reader = staticmethod(recurrence_from_text)
-
-
-class PluginForType(ReadType):
-    """``TYPE=NAME:VERSION:NAMESPACE``"""
-
-    name = "TYPE=NAME:VERSION[:NAMESPACE]"
-    reader = staticmethod(plugin_from_text)
-
-
-class Blobs(Words):
-    """``conv1,fc7``"""
-
-    name = "BLOB,...|all"
-
-
-class Ways(Words):
-    """``network,onnx``"""
-
-    name = "WAY,..."
-
-
-def joined(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """All ``Words`` of an option that was given several times."""
-    return tuple(dict.fromkeys(chain.from_iterable(groups)))
+        count = bytes_from_text(str(value))
+        if count is None:
+            self.fail(f'"{value}" is not a size: write 500MB, 10GB or 2GiB', param, ctx)
+        return count
 
 
 class InputFile(click.Path):
@@ -207,10 +89,7 @@ class RuleForLayer(InputFile):
     """``LAYER=FILE.py:FUNCTION``"""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return replacement_from_text(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        return ReadType(WRITTEN["Replacements"]).convert(value, param, ctx)
 
     def files(self, source: Any) -> Iterator[str | PathLike[str]]:
         for place in source.values():
@@ -273,13 +152,10 @@ class ProductFile(OutputFile):
 class StateSource(ReadType):
     """``bind``, ``zero``, or ``const FILE.npz``, which arrives here as ``const:FILE.npz``."""
 
-    name = "bind|zero|const FILE.npz"
-
-    @staticmethod
-    def reader(text: str) -> str | ArraysOfFile:
-        file = file_of_state(state_from_text(text))
-        if file is None:
-            return text
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        state = super().convert(value, param, ctx)
+        if not isinstance(state, str) or (file := file_of_state(state)) is None:
+            return state
         from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 
         return ArraysOfFile(file)

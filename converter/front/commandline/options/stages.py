@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from prototrt.converter.front.commandline.options.groups import options
+from prototrt.converter.front.commandline.options.groups import field_option, options
 from prototrt.converter.front.commandline.options.parameter_types import ShownType
 from prototrt.converter.front.commandline.printing import show, show_lines
-from prototrt.converter.showing.views.stages import READERS, STAGES, Reader, ShownStage
+from prototrt.converter.showing.views.stages import STAGES, Reader, ShownStage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
 if TYPE_CHECKING:
@@ -29,24 +29,8 @@ def is_on_command_line(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-reader_option = click.option(
-    "--for",
-    "reader",
-    type=click.Choice(list(READERS)),
-    default="tensorrt",
-    help="The backend whose graph --stage lowered shows.",
-)
-stage_options = options(
-    click.option(
-        "--stage",
-        "name",
-        type=click.Choice(STAGES),
-        default="parsed",
-        help="parsed: the net as written; rewritten: its graph of primitives; lowered: the graph for a backend.",
-    ),
-    reader_option,
-)
-
+reader_option = field_option(ShownStage, "reader", meaning="The backend whose graph --stage lowered shows.")
+stage_options = options(field_option(ShownStage, "name"), reader_option)
 inspection_stage_options = options(
     click.option(
         "--stage",
