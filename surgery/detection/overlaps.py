@@ -96,6 +96,25 @@ def of_centres(a: Boxes, b: Boxes) -> Value:
     return area / (a.third * a.fourth + b.third * b.fourth - area).at_least(SMALLEST)
 
 
+def _corners_behind_pixels(box: Boxes) -> Boxes:
+    return Boxes(box.first, box.second, box.third + 1, box.fourth + 1)
+
+
+def _corners_around(box: Boxes) -> Boxes:
+    half_width, half_height = box.third / 2, box.fourth / 2
+    return Boxes(
+        box.first - half_width, box.second - half_height, box.first + half_width, box.second + half_height
+    )
+
+
+NATIVE: dict[Overlap, Callable[[Boxes], Boxes]] = {
+    of_normalized_corners: lambda box: box,
+    of_pixel_corners: _corners_behind_pixels,
+    of_centres: _corners_around,
+}
+"""The overlaps by which a layer of a backend decides alike, up to rounding, and the corners that it gets."""
+
+
 def of_corner_and_sides(mode: str) -> Overlap:
     """Overlap of boxes with x, y, width and height.
 
@@ -188,7 +207,7 @@ class Suppression:
     ``drops_equal``: an overlap of exactly the threshold also suppresses. ``eta`` below 1 multiplies the
     threshold after each box that is kept, as long as it is above 0.5. ``first_of_equals``: of equal
     scores the one with the smaller index comes first, else the one with the larger. ``is_native``: a layer
-    of the backend does it, which the caller knows to decide in the same way. With ``decay`` overlaps lower
+    of the backend does it where it decides alike, for which no box may be inside out. With ``decay`` overlaps lower
     scores, and the scores of boxes that are kept are the lowered ones.
     """
 
@@ -202,6 +221,16 @@ class Suppression:
 
     def suppresses(self, overlap: Value, threshold: Value | float) -> Value:
         return overlap >= threshold if self.drops_equal else overlap > threshold
+
+    @property
+    def native_threshold(self) -> float | None:
+        """The threshold of a layer that drops above it, if such a layer decides alike."""
+        if not self.is_native or self.overlap not in NATIVE or self.shrinks or self.decay is not None:
+            return None
+        if not self.drops_equal:
+            return self.threshold
+        below = float(np.nextafter(np.float32(self.threshold), np.float32(-1)))
+        return below if below >= 0 else None
 
     @property
     def shrinks(self) -> bool:

@@ -16,7 +16,7 @@ from prototrt.surgery.detection.lists import (
     picked,
     top,
 )
-from prototrt.surgery.detection.overlaps import Boxes, Decay, Suppression
+from prototrt.surgery.detection.overlaps import NATIVE, Boxes, Decay, Suppression
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
 from prototrt.surgery.ops import NonMaxSuppression, While
 
@@ -25,7 +25,7 @@ MOST_NATIVE = 5000
 MOST_IN_GROUPS = 512
 """Boxes of a list that rounds of a fixed number decide: the number grows with them."""
 MOST_PAIRS = 1 << 24
-"""Pairs of boxes of all lists that they compare; rounds that end early compare fewer."""
+"""Pairs of boxes of all lists that they, or parts for layers, compare; rounds that end early compare fewer."""
 
 
 def suppressed(
@@ -48,7 +48,8 @@ def suppressed(
     if rule.decay is not None:
         assert before == largest, "soft suppression lowers the scores of all boxes"
         return _softly(marked, boxes, rule, rule.decay, most)
-    is_native = rule.is_native and before <= MOST_NATIVE and isinstance(lists, int)
+    has_layer = rule.native_threshold is not None and isinstance(lists, int)
+    is_native = has_layer and range_of(lists).max * _pairs_of_parts(before) <= MOST_PAIRS
     is_small = before <= MOST_IN_GROUPS and range_of(lists).max * before**2 <= MOST_PAIRS
     if not is_native and not is_small:
         return decided_in_blocks(marked, boxes, rule, before=before, most=most)
@@ -61,11 +62,37 @@ def suppressed(
 
 
 def _natively(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
-    """Which boxes of sorted lists are kept, decided by a layer of the backend."""
-    lists, size = (fixed(dim, "the number of boxes") for dim in is_candidate.shape)
-    corners = concatenate([part.reshape(lists, size, 1) for part in boxes.parts], 2)
-    build = is_candidate.build
-    return build.add(NonMaxSuppression(rule.threshold), corners, is_candidate, hint="kept")
+    """Which boxes of sorted lists are kept, decided by layers of the backend: of a long list, in parts."""
+    assert rule.native_threshold is not None
+    layer, parts = NonMaxSuppression(rule.native_threshold), list[tuple[Value, Boxes]]()
+    for begin, end in _parts(fixed(is_candidate.shape[1], "the number of boxes")):
+        candidates, *sides = (part.slice(1, begin, end - begin) for part in (is_candidate, *boxes.parts))
+        mine = Boxes(*sides)
+        for kept, others in parts:
+            reach = rule.reach(rule.overlap(others.map(_column), mine.map(_row)))
+            reached = _column(kept).chosen(reach, 0).largest(1).reshape(*candidates.shape)
+            candidates = candidates & ~(reached > 0)
+        corners = concatenate([_column(part) for part in NATIVE[rule.overlap](mine).parts], 2)
+        parts.append((is_candidate.build.add(layer, corners, candidates, hint="kept"), mine))
+    return concatenate([kept for kept, _ in parts], 1)
+
+
+def _parts(size: int) -> list[tuple[int, int]]:
+    """Begin and end of the parts of a list that a layer looks at."""
+    return [(begin, min(begin + MOST_NATIVE, size)) for begin in range(0, size, MOST_NATIVE)]
+
+
+def _pairs_of_parts(size: int) -> int:
+    """Pairs of boxes in different parts."""
+    return sum(begin * (end - begin) for begin, end in _parts(size))
+
+
+def _column(part: Value) -> Value:
+    return part.reshape(*part.shape, 1)
+
+
+def _row(part: Value) -> Value:
+    return part.reshape(part.shape[0], 1, *part.shape[1:])
 
 
 def _first(is_kept: Value, most: int) -> Value:

@@ -208,7 +208,7 @@ def _suppression(param: Any, nms: NmsForm) -> Suppression:
             fix=CUT_BEFORE_LAYER,
         )
     # Native layers turn a box round that is inside out; decoded so, none is.
-    is_native = nms == "native" and eta == 1 and param.code_type == _priors_message().CENTER_SIZE
+    is_native = nms == "native" and param.code_type == _priors_message().CENTER_SIZE
     return Suppression(threshold, of_normalized_corners, eta=eta, is_native=is_native)
 
 

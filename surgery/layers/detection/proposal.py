@@ -108,7 +108,9 @@ def rpn(build: LayerBuilder, layer: Layer, score: Value, move: Value, info: Valu
         min_size=param.boxminsize,
         before=param.per_nms_topn,
         most=param.post_nms_topn,
-        suppression=Suppression(threshold, of_pixel_corners, drops_equal=True),
+        suppression=Suppression(
+            threshold, of_pixel_corners, drops_equal=True, is_native=build.options.nms == "native"
+        ),
         measures_unclipped=True,
     )
     return _tops_of_four_axes(build, layer, proposed(build, layer, score, move, info, how))
@@ -151,7 +153,7 @@ def py_faster_rcnn_proposal(
         min_size=settings.number("RPN_MIN_SIZE", 16),
         before=settings.whole("RPN_PRE_NMS_TOP_N", 6000),
         most=settings.whole("RPN_POST_NMS_TOP_N", 300),
-        suppression=Suppression(threshold, of_pixel_corners),
+        suppression=Suppression(threshold, of_pixel_corners, is_native=build.options.nms == "native"),
     )
     rois = proposed(build, layer, score, move, info, how)
     return rois.tops(build, layer, rois.regions, rois.scores)
@@ -215,7 +217,9 @@ def frcnn_proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value,
         min_size=math.trunc(settings.number("test_rpn_min_size")),
         before=_positive(settings.whole("test_rpn_pre_nms_top_n"), "test_rpn_pre_nms_top_n"),
         most=_positive(settings.whole("test_rpn_post_nms_top_n"), "test_rpn_post_nms_top_n"),
-        suppression=Suppression(threshold, of_pixel_corners, first_of_equals=False),
+        suppression=Suppression(
+            threshold, of_pixel_corners, first_of_equals=False, is_native=build.options.nms == "native"
+        ),
         least_score=settings.number("test_rpn_score_thresh", 0),
     )
     return _tops_of_four_axes(build, layer, proposed(build, layer, score, move, info, how))

@@ -204,7 +204,10 @@ def _detected(
 ) -> list[Value]:
     """The top: the candidates of all bottoms in one list."""
     rule = Suppression(
-        overlap_threshold(layer.param.nms_threshold, "nms_threshold"), of_centres, drops_equal=True
+        overlap_threshold(layer.param.nms_threshold, "nms_threshold"),
+        of_centres,
+        drops_equal=True,
+        is_native=build.options.nms == "native",
     )
     label, score, is_candidate = (
         concatenate([getattr(part, name) for part in parts], 0) for name in ("label", "score", "is_candidate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -13,11 +14,20 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt import Way
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.detection import suppression
 from prototrt.surgery.detection.blocks import block_size
-from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_normalized_corners
+from prototrt.surgery.detection.overlaps import (
+    NATIVE,
+    Boxes,
+    Overlap,
+    Suppression,
+    of_centres,
+    of_normalized_corners,
+    of_pixel_corners,
+)
 from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.ir import Array, Graph, element_count, walk
-from prototrt.surgery.ops import While
+from prototrt.surgery.ops import NonMaxSuppression, While
 from prototrt.tests.small_nets import WAYS, is_sound
 
 LISTS, BOXES = 3, 24
@@ -205,10 +215,34 @@ def test_many_lists_have_small_blocks(lists: int, most: int, expected: int) -> N
 
 
 @pytest.mark.parametrize("way", WAYS)
-@given(threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]), most=st.integers(1, BOXES), seed=st.integers(0, 99))
+@pytest.mark.parametrize("most_native", [7, suppression.MOST_NATIVE])
+@given(
+    threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    overlap=st.sampled_from([*NATIVE]),
+    drops_equal=st.booleans(),
+    most=st.integers(1, BOXES),
+    seed=st.integers(0, 99),
+)
 @settings(max_examples=10)
-def test_native_layers_keep_the_same(way: Way, threshold: float, most: int, seed: int) -> None:
-    rule = Suppression(threshold, of_normalized_corners, is_native=True)
+def test_native_layers_keep_the_same(
+    way: Way, most_native: int, threshold: float, overlap: Overlap, drops_equal: bool, most: int, seed: int
+) -> None:
+    """In one part and in several, of corners, pixels and centres. Sides are whole, so overlaps are exact."""
+    rule = Suppression(threshold, overlap, drops_equal=drops_equal, is_native=True)
     scores, boxes = drawn(seed, least=1)
-    found = kept_on(way, graph_of(rule, 20, most), scores, boxes)
-    assert found == list(kept_by_the_fork(rule, 20, most, scores, boxes))
+    if overlap is of_centres:
+        boxes = np.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suppression, "MOST_NATIVE", most_native)
+        graph = graph_of(rule, 20, most)
+    layers = sum(isinstance(node.op, NonMaxSuppression) for node in graph.nodes)
+    assert layers == (0 if threshold == 0 and drops_equal else 3 if most_native == 7 else 1)
+    in_primitives = graph_of(replace(rule, is_native=False), 20, most)
+    assert kept_on(way, graph, scores, boxes) == kept_on("reference", in_primitives, scores, boxes)
+
+
+@pytest.mark.parametrize(("before", "is_native"), [(6000, True), (12_000, False)])
+def test_a_list_that_is_too_long_for_layers(before: int, is_native: bool) -> None:
+    """Boxes in different parts are compared in pairs."""
+    graph = graph_of(Suppression(0.5, of_pixel_corners, is_native=True), before, 300, 1, 20_000)
+    assert any(isinstance(node.op, NonMaxSuppression) for node in graph.nodes) == is_native

@@ -21,6 +21,7 @@ from prototrt.converter.files.readers.names import ReaderName
 from prototrt.converter.files.readers.reader import reader_named
 from prototrt.converter.options import CompareOptions
 from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.detection import suppression
 from prototrt.surgery.ir import Array, DType, Graph
 from prototrt.surgery.ops import (
     ABS,
@@ -127,7 +128,11 @@ def test_a_program_that_is_not_installed_is_told(
     )
 
 
-@pytest.mark.parametrize("name", ["net_ssd", "net_refinedet", "det_polygons", "det_prior_input"])
+WHOLE = ("net_ssd", "net_refinedet", "det_polygons", "det_prior_input", "net_yolov2", "net_yolov3")
+REGIONS = ("net_faster_rcnn", "net_rfcn", "proposal_rpn")
+
+
+@pytest.mark.parametrize("name", [*WHOLE, *REGIONS])
 def test_opencv_runs_a_detector_whole(name: str, tmp_path: Path) -> None:
     """Suppression is native for this target. The conversion is computed in OpenCV and compared."""
     pytest.importorskip("cv2")
@@ -135,7 +140,14 @@ def test_opencv_runs_a_detector_whole(name: str, tmp_path: Path) -> None:
     assert (checks["comparisons"][0]["way"], checks["holds"]) == ("opencv", True)
 
 
-@pytest.mark.parametrize("name", ["net_yolov3", "net_faster_rcnn"])
+def test_opencv_suppresses_a_long_list_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the 6000 regions of py-faster-rcnn."""
+    pytest.importorskip("cv2")
+    monkeypatch.setattr(suppression, "MOST_NATIVE", 30)
+    assert _verified("opencv", tmp_path, "net_faster_rcnn")["holds"]
+
+
+@pytest.mark.parametrize("name", ["det_corner_size", "det_eta", "net_pvanet", "detectnet_clusters"])
 def test_opencv_refuses_what_native_suppression_decides_otherwise(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedLayerError, match=r"needs Loop, which OpenCV 5\.0 does not take"):
         _verified("opencv", tmp_path, name)
