@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-NAMESPACE, NAME, VERSION = "prototrt", "Tile", "1"
+NAMESPACE, NAME = "prototrt", "Tile"
 """What TensorRT knows the plugin by."""
 
 BLOCK = 256

@@ -215,7 +215,6 @@ class _PlanBuild:
             },
             "nodes": self.network.primitives,
             "layers": self.network.definition.num_layers,
-            **({"plugins": sorted(self.network.needs)} if self.network.needs else {}),
         }
 
     def _failure(self) -> BuildError:
