@@ -24,9 +24,9 @@ from prototrt.converter.front.batch.cache_folder import (
     place_of,
     put,
 )
-from prototrt.converter.front.batch.entry import OUTPUTS, Entry, Outcome, Status
+from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.kept import KeptFile, Notes
-from prototrt.converter.front.batch.keys import FILES, UPDATED_FILES, files_in, with_files
+from prototrt.converter.front.batch.keys import CONTENT, OUTPUTS, files_in, with_files
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +84,7 @@ class Cache:
         if any(map(is_device, entry.outputs.values())):
             return None
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
-        content = {*FILES} - {*UPDATED_FILES}
-        for name in content:
+        for name in CONTENT:
             named = files_in(name, entry.options[name])
             files |= {f"{name} {place}" if place else name: file for place, file in enumerate(named)}
         try:
@@ -102,7 +101,7 @@ class Cache:
             # A header has its own name in it.
             "outputs": {name: os.path.basename(file) for name, file in entry.outputs.items()},
             "options": {
-                name: with_files(name, value, lambda file: "") if name in content else value
+                name: with_files(name, value, lambda file: "") if name in CONTENT else value
                 for name, value in entry.options.items()
                 if name not in OUTPUTS
             },

@@ -10,13 +10,12 @@ from typing import Any
 
 from prototrt.converter.files.writing.ownership import Unnamed
 from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, module_weights
+from prototrt.converter.front.batch.keys import OUTPUTS
 
 CPU_TIME = 4 * 3600.0
 """Seconds of all cores together, unless a model says otherwise: far more than any build takes."""
 FILE_SIZE = 64 * 10**9
 """Bytes of one file."""
-OUTPUTS = ("emit_header", "export_layer_info")
-"""Options that name files to write: relative to the YAML file, too."""
 
 
 @dataclass(frozen=True, slots=True)

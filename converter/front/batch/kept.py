@@ -14,7 +14,7 @@ from typing import Any
 from prototrt.caffe_proto.common.files import open_regular, read_regular, sha256_of_stream
 from prototrt.converter.files.writing.side_files import PRODUCT_SUFFIXES, WEIGHTS_SUFFIX
 from prototrt.converter.files.writing.texts import checked, json_value
-from prototrt.converter.front.batch.entry import OUTPUTS
+from prototrt.converter.front.batch.keys import OUTPUTS
 
 NAMES = {*PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, *(f".{name}" for name in OUTPUTS)}
 """Of the files that a conversion may have, as in ``Entry.places``."""

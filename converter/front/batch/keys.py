@@ -6,40 +6,23 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
-from functools import cache
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.options import (
-    Names,
-    OpenShapes,
     Options,
-    Shapes,
-    SizeRanges,
     one_name,
     option_fields,
     refuse_bad_value,
+    type_of,
 )
-from prototrt.caffe_proto.common.suggestions import choices as written
+from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.wording import worded
-from prototrt.caffe_proto.options import Definitions, LoadOptions, Overrides
+from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.weights_choice import no_weights_error, two_sources_error
-from prototrt.converter.files.written_values import (
-    definition_from_text,
-    file_of_state,
-    open_shape_from_text,
-    override_from_text,
-    pools_from_text,
-    profile_from_text,
-    range_from_text,
-    shape_from_text,
-    state_from_text,
-    with_state_file,
-    words_from_text,
-)
+from prototrt.converter.files.written_values import Written, file_of_state, with_state_file, written_of
 from prototrt.converter.front.batch.tree import Place
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.options import (
@@ -47,12 +30,10 @@ from prototrt.converter.options import (
     ConversionOptions,
     ConvertOptions,
     ExportOptions,
-    PoolSizes,
-    Profiles,
     VerifyOptions,
 )
 from prototrt.converter.product import Product
-from prototrt.surgery.options import RewriteOptions, States
+from prototrt.surgery.options import RewriteOptions
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options
 
@@ -68,21 +49,6 @@ OWN_KEYS = (
     "file-size",
     "matrix",
 )
-FILES = (
-    "inputs",
-    "expect",
-    "state",
-    "rules",
-    "replace",
-    "settings",
-    "scales",
-    "calibration_cache",
-    "timing_cache_file",
-)
-"""Options that name files to read: relative to the YAML file, as prototxt and weights are."""
-UPDATED_FILES = ("timing_cache_file",)
-"""Those that a conversion also writes: what they hold changes the time that it takes, and not what is computed."""
-
 GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
 FIELDS: Mapping[str, Field[Any]] = {
     each.name: each
@@ -90,16 +56,14 @@ FIELDS: Mapping[str, Field[Any]] = {
     for each in option_fields(kind)
     if each.name not in OWN_KEYS and "not_in_lists" not in each.metadata
 }
-_ALSO = {
-    "net_stage": "stages",
-    "on": "ways",
-    "profile": "profiles",
-    "recurrence": "recurrences",
-    "output": "outputs",
-    "set": "overrides",
-    "shape": "shapes",
-    "size": "sizes",
-    "stage": "stages",
+FILES = tuple(name for name, each in FIELDS.items() if "reads" in each.metadata)
+"""Options that name files to read: relative to the YAML file, as prototxt and weights are."""
+OUTPUTS = tuple(name for name, each in FIELDS.items() if "writes" in each.metadata and name not in FILES)
+"""Options that name files to write: relative to the YAML file, too."""
+CONTENT = tuple(name for name in FILES if "writes" not in FIELDS[name].metadata)
+"""Files that decide what is computed. What a conversion also updates changes the time that it takes."""
+_CALLED = {
+    called: name for name, each in FIELDS.items() for called in each.metadata.get("called", "").split()
 }
 """Keys that are called as on the command line."""
 
@@ -107,11 +71,11 @@ _ALSO = {
 def option_of(key: str, place: Place) -> str:
     """The option that a key means, whichever dashes it has; raises where there is none."""
     name = key.replace("-", "_")
-    if name not in FIELDS and name not in _ALSO:
+    if name not in FIELDS and name not in _CALLED:
         raise place.error(
-            f'there is no key "{key}"', fix=f"write {written(key, [*OWN_KEYS, *map(shown, FIELDS)])}"
+            f'there is no key "{key}"', fix=f"write {choices(key, [*OWN_KEYS, *map(shown, FIELDS)])}"
         )
-    return _ALSO.get(name, name)
+    return _CALLED.get(name, name)
 
 
 def shown(name: str) -> str:
@@ -172,7 +136,7 @@ def conversion_options(target: str, weights: str | None, options: Mapping[str, A
 def option_value(name: str, place: Place) -> Any:
     """The value at this place."""
     try:
-        value = _READERS[_types()[name]](name, place)
+        value = _value(name, FIELDS[name], place)
         refuse_bad_value(FIELDS[name], value)
         return value
     except OptionsError as error:
@@ -222,155 +186,55 @@ def in_the_list(error: OptionsError, place: Place, inherited: Sequence[str] = ()
     return place.error(problem, fix=", or ".join(fixes) or None)
 
 
-@cache
-def _types() -> Mapping[str, Any]:
-    """The type of each option. None is the absence of a key; ``States`` is a word there, inputs, scales and
-    settings are files."""
-    hints = {name: hint for kind in GROUPS for name, hint in _hints(kind).items() if name in FIELDS}
-    return {**hints, "inputs": str, "scales": str, "settings": str, "state": States}
+def _value(name: str, option: Field[Any], place: Place) -> Any:
+    kind, written, key = type_of(option), written_of(option), shown(name)
+    if kind == "bool":
+        return place.truth(key)
+    if kind in _NUMBERS:
+        return _number(kind, key, place)
+    if written is None:
+        return one_name(option, place.text(key))
+    if isinstance(place.content, dict) and written.pair is not None and kind != "Profiles":
+        if not written.pair:
+            return {name: _text(written, key, each) for name, each in place.content.items()}
+        words = _pairs(written, key, place.content)
+    elif kind == "Profiles" or isinstance(place.content, list):
+        words = [_word(written, key, element) for element in place.elements(key)]
+    else:
+        text = place.text(key)
+        words = [text] if written.pair is None or written.collect is None else text.split(",")
+    values = map(written.read, words)
+    # An empty list undoes a default.
+    return next(values) if written.collect is None else written.collect(values) or option.default
 
 
-def _hints(kind: type[Options]) -> dict[str, Any]:
-    # A list cannot hold NumPy arrays. Python 3.10 takes dataclasses' mark for no type.
-    types = {"Array": object, "KW_ONLY": object}
-    return {name: _plain(hint) for name, hint in get_type_hints(kind, localns=types).items()}
-
-
-def _plain(hint: Any) -> Any:
-    """The type that a list states: without None, and any word for one of a ``Literal``."""
-    if get_origin(hint) is Literal:
-        return str
-    if get_origin(hint) is Sequence and get_origin(get_args(hint)[0]) is Literal:
-        return Names
-    if get_origin(hint) not in (Union, UnionType):
-        return hint
-    others = {_plain(each) for each in get_args(hint) if each is not type(None)}
-    return others.pop() if len(others) == 1 else hint
-
-
-def _flag(name: str, place: Place) -> bool:
-    return place.truth(shown(name))
-
-
-def _number(name: str, place: Place) -> int:
-    text = place.text(shown(name))
-    try:
-        return int(text)
-    except ValueError:
-        raise place.error(f'{shown(name)} is "{text}", expected a whole number') from None
-
-
-def _share(name: str, place: Place) -> float:
-    text = place.text(shown(name))
-    try:
-        return float(text)
-    except ValueError:
-        raise place.error(f'{shown(name)} is "{text}", expected a number') from None
-
-
-def _word(name: str, place: Place) -> str:
-    return one_name(FIELDS[name], place.text(shown(name)))
-
-
-def _names(name: str, place: Place) -> Any:
-    """An empty list undoes a default."""
-    if isinstance(place.content, list):
-        return tuple(element.text(shown(name)) for element in place.content) or FIELDS[name].default
-    text = place.text(shown(name))
-    return words_from_text(text) if "choices" in FIELDS[name].metadata else (text,)
-
-
-def _shapes(name: str, place: Place) -> dict[str, tuple[int, ...]]:
-    return dict(map(shape_from_text, _texts(name, place, "x")))
-
-
-def _open_shapes(name: str, place: Place) -> dict[str, tuple[int | str, ...]]:
-    if isinstance(place.content, dict):
-        return dict(
-            open_shape_from_text(f"{blob}:{_open_shape(name, sizes)}")
-            for blob, sizes in place.content.items()
-        )
-    return dict(map(open_shape_from_text, _texts(name, place, "x")))
-
-
-def _open_shape(name: str, place: Place) -> str:
-    """A text as on the command line, or a list, in which sizes that vary need no brackets."""
-    if not isinstance(place.content, list):
-        return place.text(shown(name))
-    sizes = [element.text(shown(name)) for element in place.content]
-    return "x".join(
-        size if size.lstrip("-").isdecimal() or size.startswith("[") else f"[{size}]" for size in sizes
-    )
-
-
-def _ranges(name: str, place: Place) -> dict[str, tuple[int, ...]]:
-    if isinstance(place.content, dict):
-        return dict(
-            range_from_text(f"{size}={_joined(name, span, '..')}") for size, span in place.content.items()
-        )
-    return dict(map(range_from_text, _texts(name, place, "..")))
-
-
-def _overrides(name: str, place: Place) -> dict[str, str]:
-    if isinstance(place.content, dict):
-        return {path: _joined(name, value, ",") for path, value in place.content.items()}
-    return dict(map(override_from_text, _texts(name, place, ",")))
-
-
-def _definitions(name: str, place: Place) -> dict[str, str]:
-    if isinstance(place.content, dict):
-        return {placeholder: value.text(shown(name)) for placeholder, value in place.content.items()}
-    return dict(map(definition_from_text, _texts(name, place, ",")))
-
-
-def _pools(name: str, place: Place) -> dict[str, str]:
-    if isinstance(place.content, dict):
-        return {pool: value.text(shown(name)) for pool, value in place.content.items()}
-    return pools_from_text(place.text(shown(name)))
-
-
-def _profiles(name: str, place: Place) -> tuple[dict[str, tuple[int, ...]], ...]:
-    return tuple(
-        profile_from_text(
-            element.text(shown(name))
-            if not isinstance(element.content, dict)
-            else ",".join(f"{size}={_joined(name, range_, '..')}" for size, range_ in element.content.items())
-        )
-        for element in place.elements(shown(name))
-    )
-
-
-def _state(name: str, place: Place) -> str:
-    return state_from_text(place.text(shown(name)))
-
-
-def _texts(name: str, place: Place, separator: str) -> list[str]:
-    """A scalar, a list, or a mapping of shapes, as words of a command line."""
-    if isinstance(place.content, dict):
-        return [f"{blob}:{_joined(name, sizes, separator)}" for blob, sizes in place.content.items()]
-    if isinstance(place.content, list):
-        return [element.text(shown(name)) for element in place.content]
-    return place.text(shown(name)).split(",")
-
-
-def _joined(name: str, place: Place, separator: str) -> str:
-    if isinstance(place.content, list):
-        return separator.join(element.text(shown(name)) for element in place.content)
-    return place.text(shown(name))
-
-
-_READERS: Mapping[Any, Callable[[str, Place], Any]] = {
-    bool: _flag,
-    int: _number,
-    float: _share,
-    str: _word,
-    Names: _names,
-    Shapes: _shapes,
-    OpenShapes: _open_shapes,
-    SizeRanges: _ranges,
-    Overrides: _overrides,
-    Definitions: _definitions,
-    PoolSizes: _pools,
-    Profiles: _profiles,
-    States: _state,
+_NUMBERS: Mapping[str, tuple[Callable[[str], float], str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
 }
+
+
+def _number(kind: str, key: str, place: Place) -> float:
+    read, expected = _NUMBERS[kind]
+    text = place.text(key)
+    try:
+        return read(text)
+    except ValueError:
+        raise place.error(f'{key} is "{text}", expected {expected}') from None
+
+
+def _word(written: Written, key: str, place: Place) -> str:
+    """What stands for it on a command line: a text, or the pairs of a mapping."""
+    if isinstance(place.content, dict) and written.pair:
+        return ",".join(_pairs(written, key, place.content))
+    return place.text(key)
+
+
+def _pairs(written: Written, key: str, content: Mapping[str, Place]) -> list[str]:
+    return [f"{name}{written.pair}{_text(written, key, each)}" for name, each in content.items()]
+
+
+def _text(written: Written, key: str, place: Place) -> str:
+    if written.join is None or not isinstance(place.content, list):
+        return place.text(key)
+    return written.join([element.text(key) for element in place.content])

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.converter.checking.machines.targets import target_called
 from prototrt.converter.files.writing.ownership import Unnamed
 from prototrt.converter.front.batch import keys
-from prototrt.converter.front.batch.entry import CPU_TIME, FILE_SIZE, OUTPUTS, Entry
+from prototrt.converter.front.batch.entry import CPU_TIME, FILE_SIZE, Entry
 from prototrt.converter.front.batch.tree import Place, read_yaml
 from prototrt.converter.front.batch.watch import memory_of
 
@@ -152,7 +152,7 @@ def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -
     for name in keys.FILES:
         if name in values:
             values[name] = keys.with_files(name, values[name], partial(_file, places[name], base, words))
-    for name in OUTPUTS:
+    for name in keys.OUTPUTS:
         if file := values.get(name):
             values[name] = _file(places[name], base, {**words, "name": model}, file)
     return {**keys.default_options(), **values}

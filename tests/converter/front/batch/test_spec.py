@@ -10,8 +10,8 @@ import pytest
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.cli import main
-from prototrt.converter.front.batch.entry import OUTPUTS, Entry
-from prototrt.converter.front.batch.keys import FIELDS, FILES, files_of
+from prototrt.converter.front.batch.entry import Entry
+from prototrt.converter.front.batch.keys import FIELDS, FILES, OUTPUTS, files_of
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import DataOptions
 from prototrt.tests.caffe2_cases import GOLDENS
@@ -86,6 +86,22 @@ models:
     )
     assert (entry.timeout, entry.memory, entry.needs) == (1.5, 1_610_612_736, ("rtx", "big"))
     assert (entry.cpu_time, entry.file_size) == (90, 2_000_000_000)
+
+
+def test_mappings_of_lists_are_read_as_words() -> None:
+    (entry,) = read(
+        MODEL
+        + """  recurrence: rnn/h=rnn/h_prev
+  overrides: {ip=1.num_output: 2, "lstm*.recurrent_param.axes": [0, 1]}
+  mem-pool-size: {workspace: 1GiB}
+  profiles: [{N: 1..2..4, H: [2, 8]}, "N=4..4"]
+"""
+    )
+    options = entry.options
+    assert options["recurrences"] == {"rnn/h": "rnn/h_prev"}
+    assert options["overrides"] == {"ip=1.num_output": "2", "lstm*.recurrent_param.axes": "0,1"}
+    assert options["mem_pool_size"] == {"workspace": "1GiB"}
+    assert options["profiles"] == ({"N": (1, 2, 4), "H": (2, 8, 8)}, {"N": (4, 4, 4)})
 
 
 def test_a_file_of_states_is_relative_to_the_list() -> None:
@@ -245,6 +261,20 @@ MISTAKES = {
         MODEL + "  shape: {data: 1x0}\n",
         'models.yaml:4: shapes: "data:1x0" is not a shape: write the blob\'s name, a colon, and sizes of 1 or more'
         " with x between them, as in data:1x3x224x224",
+    ),
+    "a bad recurrence": (
+        MODEL + "  recurrence: rnn/h\n",
+        'models.yaml:4: recurrences: "rnn/h" is not a recurrence: write the output and the input, as in h=h_prev',
+    ),
+    "a rule without a file": (
+        MODEL + "  replace: roi_pool=my_pool\n",
+        'models.yaml:4: replace: "roi_pool=my_pool" is not a replacement: write the layer, the file and its function,'
+        " as in roi_pool=my_rules.py:my_pool",
+    ),
+    "no number": (MODEL + "  level: x\n", 'models.yaml:4: level is "x", expected a whole number'),
+    "a profile without a list": (
+        MODEL + "  profile: N=1..2\n",
+        'models.yaml:4: profiles is "N=1..2", expected a list: lines that begin with -',
     ),
     "no truth": (
         MODEL + "  tf32: yes please\n",

@@ -60,6 +60,7 @@ def test_a_list_can_hold_every_option(name: str) -> None:
         "A=1",
         "A=1..8",
         "A.b=1",
+        "A=b.py:c",
         "zero",
     )
     places = [Place(text, "models.yaml:1") for text in texts]
