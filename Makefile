@@ -56,7 +56,7 @@ build/uv/bin/uv:
 
 # Not a part of the development packages: for many machines PyTorch is several gigabytes.
 test-torch: $(VENV)/installed-dev
-	$(BIN)/pip install --quiet --editable '.[torch]'
+	$(BIN)/pip install --quiet --editable '.[torch]' triton
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not gpu' \
 		tests/converter/backends/torch tests/converter/checking/selftest/test_torch_engine.py tests/converter/running/sessions/test_lent_arrays.py
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.ir import Dim, DType, Node, Op, OpenSize
+from prototrt.surgery.ir import Dim, DType, Node, Op, OpenSize, Value
 from prototrt.surgery.ir.registry import Registry
 from prototrt.surgery.ops import (
     ELU,
@@ -74,6 +74,7 @@ TORCH_TYPES = {
     DType.INT32: "torch.int32",
     DType.BOOL: "torch.bool",
 }
+_SCALAR = re.compile(r"_scalar(_\d+)?$")
 MOST_WINDOW_AXES = 3
 """Axes of an image that PyTorch's convolutions and poolings read."""
 
@@ -111,6 +112,11 @@ expression: Registry[type[Op], Row] = Registry("PyTorch expression")
 def is_number(text: str) -> bool:
     """Whether the text of an input is a number, and not the name of a tensor."""
     return re.match(r"-?(\d|torch\.(inf|nan))", text) is not None
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether a constant is a number that a rule wrote, and no weight."""
+    return value.data is not None and value.data.size == 1 and _SCALAR.search(value.name) is not None
 
 
 def atom(text: str) -> str:
@@ -323,7 +329,12 @@ def _cast(call: Application) -> str:
 @expression(MatMul)
 def _mat_mul(call: Application) -> str:
     a, b = call.atoms
-    return f"{a} @ {b}{'.transpose(-1, -2)' if call.op.transpose_b else ''}"
+    *stacks, _, _ = call.node.inputs[1].shape
+    if call.node.inputs[1].is_constant and all(size == 1 for size in stacks):
+        # PyTorch multiplies all rows by one matrix at once, and by a stack of matrices one after another.
+        matrix = f"{b}[{', '.join('0' for _ in stacks)}]" if stacks else b
+        return f"{a} @ {matrix}{'.T' * call.op.transpose_b}"
+    return f"{a} @ {b}{'.transpose(-1, -2)' * call.op.transpose_b}"
 
 
 @expression(Reduce)

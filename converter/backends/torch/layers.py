@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from prototrt.converter.backends.torch.expressions import TORCH_TYPES, in_tuple
+from prototrt.converter.backends.torch.kernels import StepKernels
 from prototrt.converter.backends.torch.names import (
     FUNCTION_PREFIX,
     MODULE_NAMES,
@@ -32,8 +33,10 @@ class LayerSource:
 class LayerSources:
     """The functions and classes of a file, with names of its register. Equal ones are written once."""
 
-    def __init__(self, names: PythonNames, uses_weights: Callable[[Node], bool]) -> None:
-        self._names = names
+    def __init__(
+        self, names: PythonNames, uses_weights: Callable[[Node], bool], kernels: StepKernels
+    ) -> None:
+        self._names, self._kernels = names, kernels
         self._written: dict[str, str] = {}
         self._uses_weights = uses_weights
         self.sources: list[str] = []
@@ -50,7 +53,7 @@ class LayerSources:
                 constants[value] = attributes.new(identifier(hint))
             return f"self.{constants[value]}"
 
-        body = Statements(layer, PythonNames(["device"]), tensor)
+        body = Statements(layer, PythonNames(["device"]), tensor, self._kernels)
         made = {value for node in nodes for value in node.outputs}
         reads = [
             *dict.fromkeys(v for node in nodes for v in node.inputs if not v.is_constant and v not in made)

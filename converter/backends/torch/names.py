@@ -22,7 +22,10 @@ MODULE_NAMES = frozenset(_WORDS.split())
 """Attributes that every nn.Module has."""
 FUNCTION_PREFIX = "caffe_"
 """How the names of a file's own functions begin, and no name in them."""
-_OF_FILES = "annotations functional load load_file nn Path self Sequence Tensor torch WEIGHTS"
+_OF_FILES = (
+    "annotations functional load load_file nn Path self Sequence Tensor torch WEIGHTS"
+    " load_written tl triton UNWRITTEN"
+)
 _TAKEN = frozenset({*WORDS, *FUNCTIONS, *_OF_FILES.split()})
 """What a file names itself."""
 

@@ -16,8 +16,9 @@ from prototrt.caffe_proto.common.python_source import literal
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.backends.torch import cells
 from prototrt.converter.backends.torch.cells import is_cell, place_of
-from prototrt.converter.backends.torch.expressions import TORCH_TYPES, atom, in_tuple
+from prototrt.converter.backends.torch.expressions import TORCH_TYPES, atom, in_tuple, is_scalar
 from prototrt.converter.backends.torch.functions import FUNCTIONS, NEEDS
+from prototrt.converter.backends.torch.kernels import LOAD_WRITTEN, StepKernels
 from prototrt.converter.backends.torch.layers import LayerSources, headed, result_type
 from prototrt.converter.backends.torch.modules import module_of
 from prototrt.converter.backends.torch.names import MODULE_NAMES, PythonNames, class_name, identifier
@@ -26,7 +27,6 @@ from prototrt.converter.backends.torch.statements import (
     LONGEST,
     Statements,
     is_same,
-    is_scalar,
     wrapped,
 )
 from prototrt.surgery.ir import Array, Graph, Node, Value
@@ -65,6 +65,7 @@ def module_text(graph: Graph, weights_file: str) -> ModuleText:
     body = [*writer.net.made, *_ties(writer.net.arrays)]
     sections = [
         *_functions("\n".join([*body, *forward, *writer.parts.sources])),
+        *_kernels(writer.kernels.sources),
         *writer.parts.sources,
         _class(name, body, forward),
         _LOAD.replace("NAME", name),
@@ -80,7 +81,8 @@ class _NetText:
 
     def __init__(self, graph: Graph, names: PythonNames) -> None:
         self.graph, self.net = graph, _Net()
-        self.parts = LayerSources(names, lambda node: node.origin.layer in graph.learned)
+        self.kernels = StepKernels(names)
+        self.parts = LayerSources(names, lambda node: node.origin.layer in graph.learned, self.kernels)
         self._groups = [
             [*nodes]
             for _, nodes in itertools.groupby(graph.nodes, lambda n: (n.origin, is_cell(n) and n.name))
@@ -93,7 +95,7 @@ class _NetText:
         states = [pair.input for pair in graph.recurrences if not pair.exposed]
         self.inputs = [value for value in graph.inputs if value not in states]
         self.states = states
-        self.body = Statements("", PythonNames(["device"]), self._tensor)
+        self.body = Statements("", PythonNames(["device"]), self._tensor, self.kernels)
         self._bases: dict[str, str] = {}
         self._held: dict[str, Value] = {}
         self._arguments: dict[Value, str] = {}
@@ -358,6 +360,13 @@ def _functions(code: str) -> list[str]:
     return [source for name, source in FUNCTIONS.items() if name in needed]
 
 
+def _kernels(sources: Sequence[str]) -> list[str]:
+    """The kernels, which are there if Triton is."""
+    lines = "\n\n".join([LOAD_WRITTEN, *sources]).split("\n")
+    indented = [part for line in lines for part in wrapped(f"    {line}".rstrip(), _LONGEST_COMMENTED)]
+    return ["\n".join(["if triton is not None:", *indented])] if sources else []
+
+
 def _class(name: str, made: Sequence[str], forward: Sequence[str]) -> str:
     lines = [f"class {name}(nn.Module):", "    def __init__(self) -> None:", "        super().__init__()"]
     lines += [f"        {line}" for line in made]
@@ -373,4 +382,15 @@ def _imports(code: str) -> str:
     ]
     lines += ["import torch"] * bool(re.search(r"(?<!\w)torch\.", code))
     lines += ["from safetensors.torch import load_file", "from torch import Tensor, nn"]
-    return "\n".join(lines + ["from torch.nn import functional"] * ("functional." in code))
+    lines += ["from torch.nn import functional"] * ("functional." in code)
+    return "\n".join(lines + ["", _TRITON] * ("@triton.jit" in code))
+
+
+_TRITON = """try:
+    import triton
+    import triton.language as tl
+except ImportError:  # PyTorch brings it for GPUs
+    triton = None
+else:
+    if [*map(int, triton.__version__.split(".")[:2])] < [3, 4]:  # it cannot compile the kernels
+        triton = None"""

@@ -6,7 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from prototrt.converter.backends.torch.expressions import Application, expression, number, size_text
+from prototrt.converter.backends.torch.expressions import (
+    Application,
+    expression,
+    is_scalar,
+    number,
+    size_text,
+)
+from prototrt.converter.backends.torch.kernels import StepKernel, StepKernels
 from prototrt.converter.backends.torch.names import PythonNames, identifier
 from prototrt.surgery.ir import Node, Value
 from prototrt.surgery.ops import Binary, Cast, Count, Identity, Reshape, Scan, Select, While
@@ -15,7 +22,6 @@ LONGEST = 88
 """Characters of a line, after which a call goes on in the next one."""
 DEVICE = "torch.device"
 """Among symbols: the device of the inputs. No size can have this name."""
-_SCALAR = re.compile(r"_scalar(_\d+)?$")
 
 
 class Statements:
@@ -24,19 +30,25 @@ class Statements:
     ``symbols`` are the sizes that the lines read, and ``DEVICE`` if they make a tensor.
     """
 
-    def __init__(self, layer: str, names: PythonNames, tensor: Callable[[Value], str]) -> None:
-        self.layer, self.names, self.tensor = layer, names, tensor
+    def __init__(
+        self, layer: str, names: PythonNames, tensor: Callable[[Value], str], kernels: StepKernels
+    ) -> None:
+        self.layer, self.names, self.tensor, self.kernels = layer, names, tensor, kernels
         self.texts: dict[Value, str] = {}
         self.symbols: dict[str, str] = {}
         self.lines: list[str] = []
         self._indent = ""
 
     def local(self, value: Value) -> str:
-        """A new name for a value of the layer: its own, without the layer's; ``y`` for a top."""
+        """A new name for a value of the layer."""
+        return self.names.new(self.hint(value))
+
+    def hint(self, value: Value) -> str:
+        """What a value of the layer is called: its own name, without the layer's; ``y`` for a top."""
         name = value.name.removeprefix("__")
         if name.startswith(f"{self.layer}_"):
-            return self.names.new(identifier(name.removeprefix(f"{self.layer}_")))
-        return self.names.new("y" if not value.is_surgical else identifier(name))
+            return identifier(name.removeprefix(f"{self.layer}_"))
+        return "y" if not value.is_surgical else identifier(name)
 
     def size(self, dim: object) -> str:
         return size_text(dim, self.symbol)  # type: ignore[arg-type]
@@ -87,10 +99,9 @@ class Statements:
         self.texts[value] = self.local(value)
         return self.texts[value]
 
-    def _begin(self, before: Sequence[Value], after: Sequence[Value], initial: Sequence[Value]) -> list[str]:
-        """Names for states, which have their initial values."""
+    def _begin(self, before: Sequence[Value], after: Sequence[Value]) -> list[str]:
+        """Names for states."""
         names = [self.local(new if new.data is None else old) for old, new in zip(before, after, strict=True)]
-        self._assign(names, [self.text(value) for value in initial])
         self.texts |= dict(zip(before, names, strict=True))
         return names
 
@@ -115,8 +126,24 @@ class Statements:
             inner: self.text(outer)
             for inner, outer in zip(inside.invariants, outside.invariants, strict=True)
         }
-        states = self._begin(inside.states, results.states, outside.states)
+        states = self._begin(inside.states, results.states)
         lists = [self.names.new(f"{self.local(value)}_steps") for value in outputs.stacked]
+        stacked = [name.removesuffix("_steps") for name in lists]
+        kernel = self.kernels.kernel(node, op, self.hint)
+        if kernel is None:
+            self._loop(node, op, states, lists)
+        else:
+            self._launch(node, op, kernel, states, stacked)
+            self.add("else:")
+            with _Indented(self):
+                self._loop(node, op, states, lists)
+        self.texts |= dict(zip(outputs, [*states, *stacked], strict=True))
+
+    def _loop(self, node: Node, op: Scan, states: Sequence[str], lists: Sequence[str]) -> None:
+        """The steps one after another."""
+        outside, inside = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
+        results = op.named_outputs(op.body.outputs)
+        self._assign(states, [self.text(value) for value in outside.states])
         for name in lists:
             self.add(f"{name} = []")
         sequences = [self.text(value) + ".flip(0)" * op.reverse for value in outside.sequences]
@@ -128,11 +155,28 @@ class Statements:
             for name, value in zip(lists, results.stacked, strict=True):
                 self.add(f"{name}.append({self.text(value)})")
             self._end(states, results.states)
-        self.texts |= dict(zip(outputs.states, states, strict=True))
-        for name, value in zip(lists, outputs.stacked, strict=True):
-            self.texts[value] = f"torch.stack({name}{'[::-1]' if op.reverse else ''})"
-            self.add(f"{(stacked := name.removesuffix('_steps'))} = {self.texts[value]}")
-            self.texts[value] = stacked
+        for name in lists:
+            self.add(f"{name.removesuffix('_steps')} = torch.stack({name}{'[::-1]' if op.reverse else ''})")
+
+    def _launch(
+        self, node: Node, op: Scan, kernel: StepKernel, states: Sequence[str], stacked: Sequence[str]
+    ) -> None:
+        """The condition of a kernel for all steps, and its call."""
+        outside, results = op.named_inputs(node.inputs), op.named_outputs(op.body.outputs)
+        read = [self.text(value) for value in (*outside.sequences, *outside.invariants, *kernel.constants)]
+        before = [self.text(value) for value in outside.states]
+        shown = dict(zip(results.stacked, stacked, strict=True))
+        after = [
+            shown.get(value) or self.names.new(f"{state}_steps")
+            for value, state in zip(results.states, states, strict=True)
+        ]
+        units = self.names.new("units")
+        self.add(f"if {units} := units_of_a_program({before[0]}, {kernel.gates}):")
+        with _Indented(self):
+            arguments = f"{kernel.name}, {units}, [{', '.join(read)}], [{', '.join(before)}]"
+            names = ", ".join(after) if len(after) > 1 else f"({after[0]},)"
+            self.add(f"{names} = in_one_kernel({arguments})")
+            self._assign(states, [f"{name}[{0 if op.reverse else -1}]" for name in after])
 
     def _while(self, node: Node, op: While) -> None:
         outside, inside = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
@@ -141,7 +185,8 @@ class Statements:
             inner: self.text(outer)
             for inner, outer in zip(inside.invariants, outside.invariants, strict=True)
         }
-        states = self._begin(inside.states, results.states, outside.states)
+        states = self._begin(inside.states, results.states)
+        self._assign(states, [self.text(value) for value in outside.states])
         self.add("while True:" if op.rounds is None else f"for _ in range({op.rounds}):")
         with _Indented(self):
             self.write(op.body.nodes)
@@ -186,11 +231,6 @@ class _Indented:
 
     def __exit__(self, *error: object) -> None:
         self._statements._indent = self._statements._indent[4:]
-
-
-def is_scalar(value: Value) -> bool:
-    """Whether a constant is a number that a rule wrote, and no weight."""
-    return value.data is not None and value.data.size == 1 and _SCALAR.search(value.name) is not None
 
 
 def is_same(node: Node) -> bool:
