@@ -9,11 +9,13 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import prototrt
 from prototrt import Form
 from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.converter.showing.views import notebook
 from prototrt.surgery.ir import walk
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS
 
@@ -44,12 +46,67 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("8084562" in text for text in texts)
     assert any("PASS: 3 ways agree within" in text for text in texts)
     assert any("<Plan digits: " in text for text in texts)
+    bars = [output for output in shown if output["output_type"] == "display_data"]
+    assert any("<progress" in bar["data"]["text/html"] for bar in bars)
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:
     book = json.loads(NOTEBOOK.read_text())
     code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
     assert [(cell["outputs"], cell["execution_count"]) for cell in code] == [([], None)] * len(code)
+
+
+class Handle:
+    """What IPython gives for an output that can be written over."""
+
+    def __init__(self, first: str) -> None:
+        self.lines = [first]
+
+    def update(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture
+def handles(monkeypatch: pytest.MonkeyPatch) -> list[Handle]:
+    """The outputs of a kernel that is not there."""
+    made: list[Handle] = []
+
+    def display(line: str, display_id: bool) -> Handle:
+        assert display_id
+        made.append(Handle(line))
+        return made[-1]
+
+    shell = type("ZMQInteractiveShell", (), {})()
+    ipython, shown = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    vars(ipython)["get_ipython"] = lambda: shell
+    vars(shown).update(HTML=str, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", shown)
+    return made
+
+
+def test_without_a_notebook_nothing_is_shown() -> None:
+    assert not notebook.is_notebook()
+    assert notebook.notebook_build() is None
+    assert notebook.notebook_progress("nets")(3)() is None
+
+
+def test_a_survey_shows_a_bar(handles: list[Handle]) -> None:
+    prototrt.survey(DEPLOY)
+    (handle,) = handles
+    assert handle.lines == [
+        "<progress></progress> nets",
+        '<progress value="0" max="1"></progress> 0/1 nets',
+        '<progress value="1" max="1"></progress> 1/1 nets',
+    ]
+
+
+@pytest.mark.trt
+def test_a_build_shows_a_bar(handles: list[Handle]) -> None:
+    prototrt.build(prototrt.rewrite(prototrt.load(DEPLOY, WEIGHTS)), backend="rtx")
+    (handle,) = handles
+    assert len(handle.lines) > 2
+    assert all(line.startswith("<progress") for line in handle.lines)
 
 
 def test_names_in_tables_are_text() -> None:
@@ -73,6 +130,34 @@ def test_models_and_graphs_are_tables() -> None:
     graph = prototrt.rewrite(model)
     assert model._repr_html_().count("<tr>") == len(model.layers) + 1
     assert graph._repr_html_().count("<tr>") == len(graph.nodes) + 1
+
+
+def test_steps_of_a_session_show_a_bar(handles: list[Handle]) -> None:
+    graph = prototrt.rewrite(prototrt.load(STREAM, WEIGHTS))
+    session = prototrt.Session(graph, on="reference")
+    frames = np.zeros((2, 1, 1, 32, 16), np.float32)
+    with session.stream({"data": frames}) as outputs:
+        assert len([*outputs]) == 2
+    session.run_steps({"data": frames, "cont": np.ones((2, 1, 1), np.float32)}, 2)
+    for handle in handles:
+        assert handle.lines[:2] == [
+            "<progress></progress> steps",
+            '<progress value="0" max="2"></progress> 0/2 steps',
+        ]
+        assert handle.lines[-1] == '<progress value="2" max="2"></progress> 2/2 steps'
+    with session.stream({"data": frame} for frame in frames) as outputs:
+        assert len([*outputs]) == 2
+    assert handles[-1].lines[:3] == ["<progress></progress> steps"] * 2 + ["<progress></progress> 1 steps"]
+    assert len(handles) == 3
+
+
+def test_a_bar_is_not_shown_for_each_of_many_steps(handles: list[Handle]) -> None:
+    advance = notebook.notebook_progress("steps")(10_000)
+    for _ in range(10_000):
+        advance()
+    (handle,) = handles
+    assert len(handle.lines) < 100
+    assert handle.lines[-1].endswith(" 10000/10000 steps")
 
 
 def test_the_summary_of_a_graph() -> None:

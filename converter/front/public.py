@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import OptionsError, silent, tell
@@ -34,6 +34,7 @@ from prototrt.converter.options import (
     UpgradeStage,
     VerifyOptions,
 )
+from prototrt.converter.showing.views.notebook import notebook_progress
 from prototrt.converter.showing.views.stages import READERS, STAGES, Reader, ShownStage, StageName
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import RewriteOptions
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from prototrt.converter.showing.glance.facts import FileFacts
     from prototrt.converter.showing.survey.survey import Survey
     from prototrt.surgery.views.support import LayerSupport
+
+W = TypeVar("W", VerifyOptions, CalibrateOptions)
 
 
 @takes_options(RewriteOptions)
@@ -142,7 +145,7 @@ def verify(model: Model, options: VerifyOptions) -> Verification:
         return graph
 
     with silent():
-        verification = steps.verify(model, options, listener)
+        verification = steps.verify(model, _watched(options, "nets of 8 bits computed"), listener)
     tell([*warnings, *verification.warnings], but=model.warnings)
     return verification
 
@@ -159,9 +162,14 @@ def calibrate(model: Model, options: CalibrateOptions) -> Calibration:
 
     refuse_other("calibrate", model, Model)
     with silent():
-        calibration = calibrate(model, options)
+        calibration = calibrate(model, _watched(options, "parts of the data"))
     tell(calibration.warnings, but=model.warnings)
     return calibration
+
+
+def _watched(options: W, what: str) -> W:
+    """The options with a bar in a notebook, unless the caller watches the progress."""
+    return options if options.progress else replace(options, progress=notebook_progress(what))
 
 
 def deploy(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -> str:
@@ -323,7 +331,7 @@ def survey(*paths: PathLike) -> Survey:
     from prototrt.converter.showing.survey.survey import survey
 
     with silent():
-        return survey(paths)
+        return survey(paths, notebook_progress("nets"))
 
 
 @takes_options(BatchOptions)
@@ -336,9 +344,7 @@ def convert_batch(models: PathLike, options: BatchOptions) -> BatchResult:
     from prototrt.converter.front.batch.conversion import convert_models
 
     with silent():
-        result = convert_models(
-            os.fspath(models), options, options.progress or (lambda count: lambda outcome: None)
-        )
+        result = convert_models(os.fspath(models), options, options.progress or _notebook_batch)
     tell(result.warnings)
     return result
 
@@ -353,6 +359,11 @@ def survey_batch(models: PathLike, options: BatchOptions) -> Survey:
 
     with silent():
         return survey_models(os.fspath(models), options)
+
+
+def _notebook_batch(total: int) -> Callable[[object], object]:
+    advance = notebook_progress("models")(total)
+    return lambda outcome: advance()
 
 
 def prune_cache(

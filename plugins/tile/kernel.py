@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-NAMESPACE, NAME = "prototrt", "Tile"
+NAMESPACE, NAME, VERSION = "prototrt", "Tile", "1"
 """What TensorRT knows the plugin by."""
 
 BLOCK = 256

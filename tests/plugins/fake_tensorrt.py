@@ -106,6 +106,36 @@ class Network:
         self.layers.append(create())
         return self.layers[-1]
 
+    def add_plugin_v3(self, inputs: Sequence[Tensor], shape_inputs: Sequence[Tensor], plugin: Any) -> Layer:
+        assert not shape_inputs
+        (x,) = inputs
+        (dtype,) = plugin.get_output_data_types([x.dtype])
+        (shape,) = plugin.get_output_shapes([x.shape], [], Expressions())
+        self.layers.append(
+            Layer(Tensor("", dtype, tuple(shape)), lambda array: _enqueued(plugin, x, shape, array))
+        )
+        return self.layers[-1]
+
+
+def _enqueued(plugin: Any, x: Tensor, shape: Sequence[int], array: Array) -> Array:
+    """One call, as the engine makes it: on what another process would get back of the plugin."""
+    running = plugin.attach_to_context(None)
+    y = buffer(int(np.prod(shape)), x.dtype.numpy)
+    described = SimpleNamespace(dims=x.shape, type=x.dtype)
+    running.enqueue([described], [], [array.ctypes.data], [y.ctypes.data], 0, STREAM)
+    return y.reshape(tuple(shape))
+
+
+class Expressions:
+    """An IExprBuilder over plain numbers."""
+
+    def constant(self, value: int) -> int:
+        return value
+
+    def operation(self, kind: Kind, a: int, b: int) -> int:
+        assert kind.name == "PROD"
+        return a * b
+
 
 class Builder:
     def __init__(self, logger: Any) -> None:
@@ -208,6 +238,7 @@ class FakeTensorRT(SimpleNamespace):
 
     def __init__(self, version: str) -> None:
         interfaces = ("ILogger", "IErrorRecorder", "IPluginCreatorV3One", "IPluginV3")
+        capabilities = [f"IPluginV3One{part}" for part in ("Core", "Build", "Runtime")]
         registry = Registry()
         super().__init__(
             __name__="tensorrt",
@@ -220,11 +251,14 @@ class FakeTensorRT(SimpleNamespace):
             int32=INT32,
             Builder=Builder,
             BuilderFlag=SimpleNamespace(TF32=Kind("TF32")),
+            DimensionOperation=SimpleNamespace(PROD=Kind("PROD")),
+            DimsExprs=list,
             PluginField=lambda name, data, kind: SimpleNamespace(name=name, data=data, type=kind),
             PluginFieldCollection=list,
             PluginFieldType=SimpleNamespace(INT32=Kind("INT32")),
+            TensorFormat=SimpleNamespace(LINEAR=Kind("LINEAR"), CHW32=Kind("CHW32")),
             TensorRTPhase=SimpleNamespace(BUILD=Kind("BUILD")),
             get_plugin_registry=lambda: registry,
             plugin=QuickPlugins(),
-            **{name: type(name, (Interface,), {}) for name in interfaces},
+            **{name: type(name, (Interface,), {}) for name in (*interfaces, *capabilities)},
         )

@@ -7,10 +7,11 @@ import ctypes
 import numpy as np
 import pytest
 
+from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.plugins.tile.kernel import KERNELS, Kernel
+from prototrt.plugins.tile.launcher import TileLauncher
 from prototrt.surgery.ir import Array
 from prototrt.tests.plugins.cpu import buffer, library, loaded
-from prototrt.tests.plugins.launcher import TileLauncher
 
 STREAM = 0x57
 """The one stream that the driver knows."""
@@ -44,3 +45,22 @@ def test_the_kernel_is_loaded_once_a_context() -> None:
     for _ in range(3):
         tiled(launcher, x, 0, 2, KERNELS["INT32"])
     assert ctypes.c_int.in_dll(loaded(), "loads").value == before + 1
+
+
+def test_what_the_driver_refuses_is_said() -> None:
+    with pytest.raises(BuildError) as caught:
+        tiled(TileLauncher(library()), buffer(4, "int32"), 0, 2, Kernel("prototrt_tile_8", 1))
+    assert (
+        str(caught.value)
+        == "the Tile plugin: cuModuleGetFunction failed with error 500: named symbol not found"
+    )
+
+
+def test_no_driver() -> None:
+    with pytest.raises(BuildError) as caught:
+        TileLauncher("libnowhere.so.1")
+    assert str(caught.value) == (
+        "the Tile plugin needs the CUDA driver, which cannot be loaded: libnowhere.so.1: cannot open shared"
+        " object file: No such file or directory\n"
+        '  fix: install NVIDIA\'s driver, or use tile="broadcast", which needs no plugin'
+    )

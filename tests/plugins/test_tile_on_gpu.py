@@ -9,7 +9,7 @@ import pytest
 
 from prototrt.converter.backends.driver import find_driver
 from prototrt.plugins.tile.kernel import KERNELS
-from prototrt.tests.plugins.launcher import TileLauncher
+from prototrt.plugins.tile.launcher import launcher
 
 TYPES = {"FLOAT": np.float32, "HALF": np.float16, "INT32": np.int32}
 
@@ -33,7 +33,7 @@ def test_tile(kind: str, shape: tuple[int, ...], axis: int, copies: int) -> None
     result = np.empty_like(expected)
     x, y = (device.allocate(each.nbytes) for each in (array, expected))
     device.upload(x, array, stream)
-    TileLauncher().tile(KERNELS[kind], x, prod(shape[axis:]), copies, expected.size, y, stream=stream)
+    launcher().tile(KERNELS[kind], x, prod(shape[axis:]), copies, expected.size, y, stream=stream)
     device.download(result, y, stream)
     device.synchronize(stream)
     device.destroy_stream(stream)

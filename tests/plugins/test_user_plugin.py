@@ -23,10 +23,11 @@ from prototrt.surgery.ir import Array, DType, Graph
 from prototrt.surgery.ops import Plugin
 from prototrt.tests.command_line import done, run
 from prototrt.tests.converter.backends.tensorrt.names_in_use import names_in_use
-from prototrt.tests.converter.backends.tensorrt.test_api import LISTINGS, Listing, missing
+from prototrt.tests.converter.backends.tensorrt.test_api import Listing, missing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.plugins import fake_tensorrt
 from prototrt.tests.plugins.fake_tensorrt import FLOAT, FakeTensorRT, Kind, Tensor
+from prototrt.tests.plugins.test_tile_bindings import ENTERPRISE
 from prototrt.tests.small_nets import failure, numbers
 
 NET = """
@@ -353,9 +354,7 @@ def test_without_tensorrt_the_shape_of_the_bottom_is_taken(monkeypatch: pytest.M
     assert [value.shape for value in held.outputs] == [(2, 3)]
 
 
-@pytest.mark.parametrize(
-    "listing", [listing for listing in LISTINGS if listing.flavour == "enterprise"], ids=str
-)
+@pytest.mark.parametrize("listing", ENTERPRISE, ids=str)
 def test_the_names_in_use_exist(listing: Listing) -> None:
     uses = names_in_use(ROOT / "plugins" / "user_plugin.py")
     assert {"IPluginCreatorV3One", "init_libnvinfer_plugins"} <= uses.module

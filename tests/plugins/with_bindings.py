@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.plugins.tile import quick
-from prototrt.tests.plugins.fake_tensorrt import Registry
+from prototrt.plugins.tile import plugin_v3, quick
+from prototrt.tests.plugins.fake_tensorrt import Expressions, Registry
 from prototrt.tests.tools import list_tensorrt_api
 
 SHAPE, AXIS, COPIES = (2, 3, 100), 1, 7
@@ -30,7 +30,9 @@ def main(wheel: str) -> None:
         sys.modules["tensorrt"] = trt
         registry = Registry()
         trt.get_plugin_registry = lambda: registry
-        told = {"version": trt.__version__, "ahead": ahead(trt, registry)}
+        told = {"version": trt.__version__, "class": as_a_class(trt)}
+        if hasattr(trt, "QuickPluginCreationRequest"):
+            told["ahead"] = ahead(trt, registry)
     print(json.dumps(told))
 
 
@@ -89,6 +91,38 @@ def ahead(trt: Any, registry: Registry) -> dict[str, Any]:
         "block": launch.block_x._expr.value,
         "scalars": [scalar._expr.value for scalar in scalars if isinstance(scalar(), trt.ISymExpr)],
     }
+
+
+def as_a_class(trt: Any) -> dict[str, Any]:
+    """Register, make from fields, clone, store, and ask for what building asks for."""
+    registry = Registry()
+    creator = plugin_v3.register(trt, registry)
+    assert plugin_v3.register(trt, registry) is creator
+    assert isinstance(creator, trt.IPluginCreatorV3One)
+    numbers = plugin_v3._numbers(AXIS, COPIES)
+    plugin = creator.create_plugin("Tile", plugin_v3._fields(trt, numbers), trt.TensorRTPhase.BUILD)
+    kinds = (trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuild, trt.IPluginV3OneRuntime)
+    capabilities = [getattr(trt.PluginCapabilityType, name) for name in ("CORE", "BUILD", "RUNTIME")]
+    cloned = plugin.clone()
+    trt.DimsExprs = list  # the real one takes expressions that the libraries made, and no others
+    (tiled,) = plugin.get_output_shapes([SHAPE], [], Expressions())
+    return {
+        "creator": [creator.name, creator.plugin_version, creator.plugin_namespace],
+        "interfaces": all(isinstance(cloned, kind) for kind in kinds),
+        "capabilities": all(cloned.get_capability_interface(kind) is cloned for kind in capabilities),
+        "stored": {field.name: int(field.data[0]) for field in cloned.get_fields_to_serialize()},
+        "outputs": cloned.num_outputs,
+        "types": [kind.name for kind in cloned.get_output_data_types([trt.int32])],
+        "shape": tiled,
+        "takes": [name for name in ("FLOAT", "HALF", "INT32", "INT8", "BOOL") if takes(trt, cloned, name)],
+    }
+
+
+def takes(trt: Any, plugin: Any, name: str) -> bool:
+    tensor, described = trt.DynamicPluginTensorDesc(), trt.PluginTensorDesc()
+    described.type, described.format = getattr(trt.DataType, name), trt.TensorFormat.LINEAR
+    tensor.desc = described
+    return bool(plugin.supports_format_combination(0, [tensor], 1))
 
 
 if __name__ == "__main__":

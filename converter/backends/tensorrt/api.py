@@ -44,15 +44,16 @@ class Backend:
         return str(self.trt.__version__)
 
     @property
-    def takes_plugins(self) -> bool:
-        """Whether engines may have plugins."""
-        return self.name != "rtx"
+    def plugins(self) -> str:
+        """How an engine gets our plugins.
 
-    @property
-    def compiles_plugins(self) -> bool:
-        """Whether our plugins are compiled ahead, so that the engine has all it needs."""
+        ``"ahead"``: compiled, so that the engine has all it needs. ``"class"``: it calls back
+        into Python. ``"none"``: not at all.
+        """
+        if self.name == "rtx":
+            return "none"
         release = tuple(map(int, self.version.split(".")[:2]))
-        return self.takes_plugins and release >= _OLDEST_AHEAD
+        return "class" if release < _OLDEST_AHEAD else "ahead"
 
     def quick_plugins(self) -> ModuleType:
         """The module ``tensorrt.plugin``, which compiles plugins ahead."""

@@ -39,6 +39,7 @@ from prototrt.converter.files.writing.files import HashedStream, atomic_write
 from prototrt.converter.files.writing.publication import Publication, publication
 from prototrt.converter.files.writing.side_files import refuse_foreign
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
+from prototrt.converter.showing.views.notebook import notebook_build
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import lowered
@@ -215,6 +216,7 @@ class _PlanBuild:
             },
             "nodes": self.network.primitives,
             "layers": self.network.definition.num_layers,
+            **({"plugins": sorted(self.network.needs)} if self.network.needs else {}),
         }
 
     def _failure(self) -> BuildError:
@@ -300,8 +302,9 @@ def filled(network: N, graph: Graph, *, keep_batch_norm: bool = False) -> N:
 def _config(graph: Graph, network: Network, options: BuildOptions) -> Any:
     config = network.builder.create_builder_config()
     configure(config, network, options)
-    if options.progress is not None:
-        config.progress_monitor = _monitor(network.trt, options.progress)
+    progress = options.progress or notebook_build()
+    if progress is not None:
+        config.progress_monitor = _monitor(network.trt, progress)
     for profile in profiles_of(graph, network, options.profiles):
         config.add_optimization_profile(profile)
     return config

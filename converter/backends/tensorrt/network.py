@@ -46,6 +46,8 @@ class Network:
         """What becomes of a Tile: ``"native"`` layers, or the ``"plugin"``."""
         self.primitives = 0
         """The number of layers, including those in loops."""
+        self.needs: set[str] = set()
+        """Packages that must ``register`` their plugins before the engine is loaded."""
         self.logger = recording_logger(self.trt)
         self.recorder = _recorder(self.trt)
         self.builder = backend.builder(self.logger)

@@ -33,7 +33,7 @@ _DTYPES = {
 @lowers(Plugin)
 def plugin(network: Network, op: Plugin, *inputs: Any) -> list[Tensor]:
     """The layer. Inputs that are fields come as arrays."""
-    if not network.backend.takes_plugins:
+    if network.backend.plugins == "none":
         raise BuildError(
             f"the plugin {op.title} cannot be used with backend {network.backend.name}",
             origin=network.origin,

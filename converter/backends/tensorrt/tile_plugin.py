@@ -6,7 +6,7 @@ from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.tensorrt.api import Backend
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.plugins.tile import quick
+from prototrt.plugins.tile import plugin_v3, quick
 from prototrt.plugins.tile.kernel import KERNELS
 from prototrt.surgery.ops import Tile
 
@@ -18,23 +18,26 @@ _WITHOUT = Worded(
 
 
 def refuse_tile_plugin(backend: Backend) -> None:
-    """Raise where no plugin can be part of an engine."""
-    if not backend.takes_plugins:
+    """Raise where the backend takes no plugins."""
+    if backend.plugins == "none":
         raise BuildError(
             "backend rtx cannot use the Tile plugin",
             because="TensorRT for RTX does not support plugins",
             fix=Worded("{}; or {}", _WITHOUT, Option("backend", "enterprise")),
         )
-    if not backend.compiles_plugins:
-        raise BuildError(
-            f"tensorrt {backend.version} cannot use the Tile plugin",
-            because="it does not compile plugins into engines, as releases from 10.9 on do",
-            fix=_WITHOUT,
-        )
+
+
+def register_tile_plugin(backend: Backend) -> None:
+    """Let engines be loaded that call the plugin back, where there are such engines."""
+    if backend.plugins == "class":
+        plugin_v3.register(backend.trt)
 
 
 def tile_by_plugin(network: Network, op: Tile, x: Tensor) -> Tensor:
-    """The plugin as a layer, for a known number of copies. Its kernel is part of the engine."""
+    """The plugin as a layer, for a known number of copies.
+
+    Its kernel is part of the engine if TensorRT can compile plugins ahead.
+    """
     assert isinstance(op.copies, int)
     if x.dtype.name not in KERNELS:
         raise BuildError(
@@ -42,7 +45,11 @@ def tile_by_plugin(network: Network, op: Tile, x: Tensor) -> Tensor:
             origin=network.origin,
             fix=_WITHOUT,
         )
-    layer = quick.add_to(network.definition, network.backend.quick_plugins(), x, op.axis, op.copies)
+    if network.backend.plugins == "ahead":
+        layer = quick.add_to(network.definition, network.backend.quick_plugins(), x, op.axis, op.copies)
+    else:
+        layer = plugin_v3.add_to(network.definition, network.trt, x, op.axis, op.copies)
+        network.needs.add("prototrt.plugins.tile")
     if layer is None:
         raise network.error("refuses the Tile plugin")
     return network.register(layer).get_output(0)

@@ -69,7 +69,7 @@ def bench(source: Graph | Session, calls: int = CALLS, *, profile: bool = False)
     Where no engine runs, time the other ways to compute the graph: on the CPU, and on the GPU if there is one.
     """
     from prototrt.converter.checking.verification.seeded import seeded_feeds
-    from prototrt.converter.running.runtime.cuda_python import find_device
+    from prototrt.converter.running.runtime.devices import find_device
 
     if not isinstance(source, Graph):
         return _of_engine(source, _feeds_of(source.signature), calls, profile)

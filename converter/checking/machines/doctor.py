@@ -17,7 +17,7 @@ from prototrt.converter.backends.driver import INSTALL_A_DRIVER, NO_DRIVER, Driv
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.checking.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
 from prototrt.converter.options import BackendName
-from prototrt.converter.running.runtime.cuda_python import find_device
+from prototrt.converter.running.runtime.devices import find_device
 
 PACKAGES = (
     "numpy",
@@ -25,6 +25,7 @@ PACKAGES = (
     "tensorrt-rtx",
     "tensorrt",
     "cuda-python",
+    "pycuda",
     "onnx",
     "onnxruntime",
     "h5py",

@@ -6,12 +6,11 @@ import ctypes
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.caffe_proto.common.options import narrow
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.converter.backends.driver import INSTALL_OR_USE_CPU, NO_DRIVER, find_driver
 from prototrt.converter.running.runtime.device import (
@@ -20,8 +19,7 @@ from prototrt.converter.running.runtime.device import (
     SEE_DOCTOR,
     START_AGAIN,
     CaptureError,
-    Device,
-    DeviceName,
+    MissingPackageError,
     handle_of,
 )
 from prototrt.surgery.ir import Array
@@ -32,7 +30,7 @@ def cuda_runtime() -> Any:
     try:
         return importlib.import_module("cuda.bindings.runtime")
     except (ImportError, OSError) as error:
-        raise EngineError(
+        raise MissingPackageError(
             f"the package cuda-python cannot be imported: {error}", fix="pip install cuda-python"
         ) from error
 
@@ -55,15 +53,11 @@ _FIXES: Mapping[str, str | Worded] = {
 """Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, ``cudaError``."""
 
 
-def find_device(name: str | None = None) -> Device:
-    """The first GPU. ``name`` is None or "cuda-python". Raises ``EngineError`` with the package to install."""
-    if name is not None:
-        narrow("device", name, get_args(DeviceName))
-    return CudaPythonDevice()
-
-
 class CudaPythonDevice:
     """The GPU of this number, in the context that CUDA's runtime, torch and TensorRT share."""
+
+    name = "cuda-python"
+    can_capture = True
 
     def __init__(self, ordinal: int = 0) -> None:
         self.ordinal = ordinal
@@ -113,6 +107,9 @@ class CudaPythonDevice:
 
     def adopt_stream(self, stream: Any) -> int:
         return handle_of(stream)
+
+    def release_stream(self, stream: int) -> None:
+        pass
 
     def destroy_stream(self, stream: int) -> None:
         self._call("cudaStreamDestroy", stream)

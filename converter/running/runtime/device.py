@@ -1,4 +1,4 @@
-"""What running an engine needs of a GPU: a small protocol."""
+"""What running an engine needs of a GPU: a small protocol, which adapters fulfil."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.surgery.ir import Array
 
-DeviceName: TypeAlias = Literal["cuda-python"]
-"""The package that runs engines on a GPU."""
+DeviceName: TypeAlias = Literal["cuda-python", "pycuda"]
+"""The packages that run engines on a GPU."""
 
 ALIGNMENT = 256
 """Bytes. TensorRT needs every address to be a multiple of this."""
@@ -39,9 +39,12 @@ class Device(Protocol):
     Arrays that are uploaded or downloaded must stay as they are until the stream was synchronized.
     """
 
+    name: str
+    can_capture: bool
+
     @property
-    def ordinal(self) -> int:
-        """The number that CUDA gives the GPU."""
+    def ordinal(self) -> int | None:
+        """The number that CUDA gives the GPU; None where the adapter does not know."""
 
     def current(self) -> AbstractContextManager[None]:
         """Within the block this is the GPU of the calling thread; after it, the previous GPU is again."""
@@ -62,7 +65,10 @@ class Device(Protocol):
     def create_stream(self) -> int: ...
 
     def adopt_stream(self, stream: Any) -> int:
-        """The handle of a stream that a caller made, with whatever library."""
+        """The handle of a stream that a caller made, with whatever library, until it is released."""
+
+    def release_stream(self, stream: int) -> None:
+        """A session no longer uses the stream that it adopted."""
 
     def destroy_stream(self, stream: int) -> None: ...
 
@@ -104,6 +110,10 @@ FREE_MEMORY = Worded(
 )
 """What helps where the memory of the GPU is full."""
 START_AGAIN = "start the program again: after this error the GPU does nothing more for this process"
+
+
+class MissingPackageError(EngineError):
+    """A package that an adapter needs is not installed."""
 
 
 def handle_of(stream: Any) -> int:

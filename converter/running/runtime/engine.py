@@ -12,6 +12,7 @@ from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.backends.tensorrt.api import Backend
 from prototrt.converter.backends.tensorrt.network import recording_logger
+from prototrt.converter.backends.tensorrt.tile_plugin import register_tile_plugin
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.running.runtime.bindings import (
     profile_shapes,
@@ -50,6 +51,7 @@ class Engine:
         with device.current():
             self._logger = recording_logger(backend.trt)
             self._runtime = backend.trt.Runtime(self._logger)
+            register_tile_plugin(backend)
             self._engine = self._runtime.deserialize_cuda_engine(plan)
             if self._engine is None:
                 raise self._refusal(built_with)

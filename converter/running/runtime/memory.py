@@ -32,6 +32,7 @@ class Memory:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._held: list[object] = []
+        self._adopted: list[int] = []
         self._workspaces: list[Workspace] = []
         self._pinned: list[Array] = []
         self._addresses: set[int] = set()
@@ -64,8 +65,9 @@ class Memory:
 
     def adopt(self, stream: Any) -> int:
         """The handle of a caller's stream, which is held as long."""
+        self._adopted.append(self.device.adopt_stream(stream))
         self.hold(stream)
-        return self.device.adopt_stream(stream)
+        return self._adopted[-1]
 
     def share(self, workspace: Workspace) -> None:
         """Use it until everything is freed."""
@@ -109,6 +111,8 @@ class Memory:
             return
         with self.device.current(), ExitStack() as last_first:
             last_first.callback(self._held.clear)
+            for handle in self._adopted:
+                last_first.callback(self.device.release_stream, handle)
             for each in self._streams:
                 last_first.callback(self.device.destroy_stream, each)
             for array in self._pinned:
@@ -120,7 +124,8 @@ class Memory:
             for graph in self._graphs:
                 last_first.callback(graph.close)
             last_first.callback(self.device.synchronize, stream)
-            self._streams, self._pinned, self._graphs, self._workspaces = [], [], [], []
+            self._adopted, self._streams, self._pinned, self._graphs = [], [], [], []
+            self._workspaces = []
             self._addresses = set()
 
 

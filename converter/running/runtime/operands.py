@@ -72,7 +72,7 @@ def _from_interface(interface: dict[str, Any], owner: object, name: str) -> Devi
 
 
 def _refuse_other_gpu(name: str, ordinal: int | None, device: Device) -> None:
-    if ordinal not in (None, device.ordinal):
+    if None not in (ordinal, device.ordinal) and ordinal != device.ordinal:
         raise ShapeError(
             f'the array for "{name}" is on GPU {ordinal}, expected GPU {device.ordinal}, where the engine is',
             fix=f"copy it to GPU {device.ordinal}, or load the engine on GPU {ordinal}:"

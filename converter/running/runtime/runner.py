@@ -185,6 +185,9 @@ class PreparedEngineCall:
 
 def _can_use_graphs(engine: Engine, context: Context, stream: int) -> bool:
     """Whether CUDA graphs can work; if not, the log says why."""
+    if not engine.device.can_capture:
+        log.info("CUDA graphs are off: %s has none", engine.device.name)
+        return False
     if stream in LEGACY_DEFAULT_STREAMS:
         log.warning(
             "CUDA graphs are off: the session has CUDA's default stream, which cannot be captured;"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.files.companions.pinning import Trusted, pin_of
-from prototrt.converter.running.runtime.cuda_python import find_device
 from prototrt.converter.running.runtime.device import Device
+from prototrt.converter.running.runtime.devices import find_device
 from prototrt.converter.running.runtime.engine import Engine
 from prototrt.converter.running.runtime.kernel_cache import KernelCache, cache_beside
 from prototrt.converter.running.runtime.plan_file import PlanFile, load_plan, plan_with_manifest

@@ -22,6 +22,7 @@ from prototrt.converter.files.signatures.signature import (
 from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.sessions.stores import HostStateStore
+from prototrt.converter.showing.views.notebook import notebook_progress
 from prototrt.surgery.ir import Array, Value
 
 Results: TypeAlias = dict[str, Array]
@@ -73,9 +74,11 @@ class EvaluatorRunner:
         for name, array in arrays.items():
             shape_of_step(name, array.shape, steps)
         rows: list[dict[str, Array]] = []
+        advance = notebook_progress("steps")(steps)
         for step in range(steps):
             row, state = self._evaluated({name: array[step] for name, array in arrays.items()}, state)
             rows.append(row)
+            advance()
         returned = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
         _fill(outputs, returned)
         self.state = state

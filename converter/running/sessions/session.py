@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -20,6 +20,7 @@ from prototrt.converter.running.sessions.counted import what_counts
 from prototrt.converter.running.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.running.sessions.stores import StateStore
 from prototrt.converter.running.sessions.stream import Steps, calls_of, with_cont
+from prototrt.converter.showing.views.notebook import notebook_progress
 from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
@@ -180,7 +181,7 @@ class Session:
     ``device`` is what computes. With ``"onnx"``, ``"onnx-lstm"`` and ``"torch"`` it is ``"cpu"``, as by default, or
     ``"cuda"`` (``"cuda:1"`` is the second GPU), in float32 without TF32; PyTorch takes all names that it knows. For
     onnxruntime it is also ``"rtx"``: TensorRT for RTX, by NVIDIA's plugin onnxruntime-ep-nv-tensorrt-rtx. With
-    ``"engine"`` it is ``"cuda-python"``, or a device made by the caller.
+    ``"engine"`` it is ``"cuda-python"`` or ``"pycuda"``, or a device made by the caller.
 
     ``trust="sha256:..."``, the digest that ``inspect`` shows, opens the files of that conversion alone: the file of a
     plan, or of an ONNX model, is refused unless it and its manifest are those.
@@ -314,15 +315,21 @@ class Session:
 
         ``steps`` are the inputs of each call, one after another, or arrays (steps, ...) as for ``run_steps()``. An
         input "cont" may be left out: it is 0 at the first step, then 1. State is zero at first, and after the
-        context what it was before it. Raises what ``run()`` raises.
+        context what it was before it. A notebook shows a bar. Raises what ``run()`` raises.
         """
-        calls = calls_of(steps)
+        calls, count = calls_of(steps)
         before = self.get_state()
         self.reset()
         try:
-            yield map(self.run, with_cont(self.signature, calls))
+            yield self._outputs(calls, count)
         finally:
             self.set_state(before)
+
+    def _outputs(self, calls: Iterable[Mapping[str, Any]], count: int | None) -> Iterator[dict[str, Any]]:
+        advance = notebook_progress("steps")(count)
+        for feeds in with_cont(self.signature, calls):
+            yield self.run(feeds)
+            advance()
 
     @property
     def replays(self) -> bool:

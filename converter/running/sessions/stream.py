@@ -1,8 +1,8 @@
-"""The calls of one sequence: what each is given."""
+"""The calls of one sequence: what each is given, and how many there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,13 +16,13 @@ Steps: TypeAlias = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The inputs of each call; or arrays (steps, ...) with one row for each call."""
 
 
-def calls_of(steps: Steps) -> Iterable[Mapping[str, Any]]:
-    """The inputs of each call.
+def calls_of(steps: Steps) -> tuple[Iterable[Mapping[str, Any]], int | None]:
+    """The inputs of each call, and how many calls there are, if that can be told before the last one.
 
     Raises ``ShapeError`` for arrays with other numbers of rows.
     """
     if not isinstance(steps, Mapping):
-        return steps
+        return steps, len(steps) if isinstance(steps, Sized) else None
     shapes = {name: _shape(array) for name, array in steps.items()}
     if scalars := [name for name, shape in shapes.items() if not shape]:
         raise ShapeError(
@@ -32,7 +32,7 @@ def calls_of(steps: Steps) -> Iterable[Mapping[str, Any]]:
     count = next((shape[0] for shape in shapes.values()), 1)
     for name, shape in shapes.items():
         shape_of_step(name, shape, count, "stream()")
-    return ({name: array[step] for name, array in steps.items()} for step in range(count))
+    return ({name: array[step] for name, array in steps.items()} for step in range(count)), count
 
 
 def with_cont(signature: Signature, calls: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

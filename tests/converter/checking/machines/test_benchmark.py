@@ -17,7 +17,7 @@ from prototrt.cli import main
 from prototrt.converter.checking.machines import benchmark
 from prototrt.converter.checking.machines.benchmark import bench
 from prototrt.converter.front.commandline.report import _duration
-from prototrt.converter.running.runtime import cuda_python, sources
+from prototrt.converter.running.runtime import devices, sources
 from prototrt.converter.running.runtime.memory import Memory
 from prototrt.converter.running.runtime.resident import Resident
 from prototrt.surgery.ir import Graph
@@ -35,14 +35,14 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str | None = None) -> None:
         raise EngineError("there is no NVIDIA driver", fix="install one")
 
-    monkeypatch.setattr(cuda_python, "find_device", missing)
+    monkeypatch.setattr(devices, "find_device", missing)
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     """Every session finds this GPU, on which every plan is that of the digits stream."""
     place = fake_backend(monkeypatch, digits("deploy_stream.prototxt"))
-    monkeypatch.setattr(cuda_python, "find_device", lambda name=None: place)
+    monkeypatch.setattr(devices, "find_device", lambda name=None: place)
     monkeypatch.setattr(sources, "find_device", lambda name=None: place)
     return place
 
@@ -82,7 +82,7 @@ def test_arrays_that_stay_on_the_gpu_are_described() -> None:
 
 def test_an_engine_that_cannot_be_captured() -> None:
     session = session_of(digits("deploy_stream.prototxt"))
-    gpu_of(session.engine).fails.add("capture")
+    gpu_of(session.engine).can_capture = False
     found = bench(session, 3)
     assert [timing.way for timing in found.timings] == ["engine, queued", "engine, NumPy arrays"]
     assert found.notes == ("no CUDA graph was timed: TensorRT cannot capture this engine",)
@@ -100,7 +100,7 @@ def test_without_a_gpu_the_cpu_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_gpu_that_no_tensorrt_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other ways are timed, on the GPU too where their packages can use it."""
-    monkeypatch.setattr(cuda_python, "find_device", lambda name=None: FakeDevice())
+    monkeypatch.setattr(devices, "find_device", lambda name=None: FakeDevice())
     asked = []
 
     def session(graph: Graph, on: str, device: object) -> Any:

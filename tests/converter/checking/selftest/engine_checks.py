@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -109,6 +110,7 @@ def plugins(_: SessionOf) -> Iterator[Check]:
 
 def _with_plugin(graph: Graph, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
+        importlib.import_module("prototrt.plugins.tile")
         plan = prototrt.build(graph, backend=importable("enterprise"), tile="plugin")
         return followed(prototrt.Session(plan, on="engine"), graph, precision)
 

@@ -1,4 +1,4 @@
-"""Arrays and streams of PyTorch, CuPy and PyCUDA, beside the primitives in NumPy."""
+"""Arrays, streams and contexts of PyTorch, CuPy and PyCUDA, beside the primitives in NumPy."""
 
 from __future__ import annotations
 
@@ -25,10 +25,16 @@ def libraries(session_of: SessionOf) -> Iterator[Check]:
         "arrays of PyTorch": torch_arrays,
         "a stream of PyTorch, never waited for": torch_stream,
         "arrays of CuPy": cupy_arrays,
-        "arrays of PyCUDA": pycuda_arrays,
     }
     for what, way in ways.items():
         yield Check(f"session, {what}", lambda way=way: way(session_of, graph))  # type: ignore[misc]  # mypy does not infer it
+
+
+def pycuda(session_of: SessionOf) -> Iterator[Check]:
+    """By itself: PyCUDA has a context of its own."""
+    graph = small_lstm()
+    yield Check("session, the adapter for PyCUDA", lambda: pycuda_device(session_of, graph))
+    yield Check("session, arrays of PyCUDA", lambda: pycuda_arrays(session_of, graph))
 
 
 def torch_arrays(session_of: SessionOf, graph: Graph) -> str:
@@ -80,9 +86,15 @@ def cupy_arrays(session_of: SessionOf, graph: Graph) -> str:
     return largest_of(followed(run, prototrt.Session(graph), 5))
 
 
+def pycuda_device(session_of: SessionOf, graph: Graph) -> str:
+    _imported("pycuda.autoinit")
+    session = session_of(graph, device="pycuda")
+    return largest_of(followed(lambda feeds: session.run(feeds)["h"], prototrt.Session(graph), 6))
+
+
 def pycuda_arrays(session_of: SessionOf, graph: Graph) -> str:
-    _imported("pycuda.autoprimaryctx")
-    gpuarray, session = _imported("pycuda.gpuarray"), session_of(graph)
+    _imported("pycuda.autoinit")
+    gpuarray, session = _imported("pycuda.gpuarray"), session_of(graph, device="pycuda")
 
     def run(feeds: Feeds) -> Array:
         there = {name: gpuarray.to_gpu(array) for name, array in feeds.items()}

@@ -113,21 +113,24 @@ def test_graphs_that_are_never_captured_are_found() -> None:
     assert (first.verdict, first.details) == ("WRONG", ("0 graphs were captured, expected 2",))
 
 
-@pytest.mark.parametrize("name", ["torch", "cupy", "pycuda", "pycuda.autoprimaryctx"])
+@pytest.mark.parametrize("name", ["torch", "cupy", "pycuda", "pycuda.autoinit"])
 def test_libraries_that_are_not_here(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("torch", "cupy", "pycuda", "pycuda.autoprimaryctx", "pycuda.gpuarray"):
+    for module in ("torch", "cupy", "pycuda", "pycuda.autoinit", "pycuda.gpuarray"):
         monkeypatch.setitem(sys.modules, module, None)
-    rows = [row_of(check) for check in libraries.libraries(session_of)]
+    rows = [
+        row_of(check) for section in (libraries.libraries, libraries.pycuda) for check in section(session_of)
+    ]
     assert [row.what.removeprefix("session, ") for row in rows] == [
         "arrays of PyTorch",
         "a stream of PyTorch, never waited for",
         "arrays of CuPy",
+        "the adapter for PyCUDA",
         "arrays of PyCUDA",
     ]
     assert {row.verdict for row in rows} == {"not tried"}
     assert rows[0].details == ("there is no PyTorch that sees the GPU",)
     assert rows[3].details == (
-        "pycuda.autoprimaryctx cannot be imported: import of pycuda.autoprimaryctx halted; None in sys.modules",
+        "pycuda.autoinit cannot be imported: import of pycuda.autoinit halted; None in sys.modules",
     )
 
 
@@ -136,13 +139,15 @@ def test_libraries_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", fake_torch(device))
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(device))
     monkeypatch.setitem(sys.modules, "pycuda.gpuarray", fake_gpuarray(device))
-    monkeypatch.setitem(sys.modules, "pycuda.autoprimaryctx", ModuleType("pycuda.autoprimaryctx"))
+    monkeypatch.setitem(sys.modules, "pycuda.autoinit", ModuleType("pycuda.autoinit"))
 
     def session(graph: Graph, **options: Any) -> prototrt.Session:
+        assert options.pop("device", "pycuda") == "pycuda"
         return prototrt.Session(fake_engine(graph, device), **options)
 
-    rows = [row_of(check) for check in libraries.libraries(session)]
-    assert {row.verdict for row in rows} == {"ok"}, rows
+    for section in (libraries.libraries, libraries.pycuda):
+        rows = [row_of(check) for check in section(session)]
+        assert {row.verdict for row in rows} == {"ok"}, rows
 
 
 def test_a_stream_that_is_not_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,14 +153,14 @@ def test_every_section_serves_checks_with_names_of_their_own(folder: Path) -> No
 def test_what_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
     abilities = (Ability("build", "yes"), Ability("run", "no", "the driver is too old", "install another"))
     card = Gpu("a card", "9.0", 1 << 30)
-    diagnosis = Diagnosis("3.12", {"numpy": "2.0", "onnx": None}, "CUDA 13.0", (card,), abilities)
+    diagnosis = Diagnosis("3.12", {"numpy": "2.0", "pycuda": None}, "CUDA 13.0", (card,), abilities)
     monkeypatch.setattr(sections, "diagnose", lambda: diagnosis)
     monkeypatch.setattr(sections, "clocks", lambda: "fast")
     assert [row_of(check).cells for check in sections.machine()] == [
         ("python", "ok", "3.12"),
         ("driver", "ok", "CUDA 13.0"),
         ("numpy", "ok", "2.0"),
-        ("onnx", "not tried", "not installed"),
+        ("pycuda", "not tried", "not installed"),
         ("clocks", "ok", "fast"),
         ("GPU 0", "ok", "a card, compute capability 9.0, 1024 MiB"),
         ("build", "ok", "yes"),

@@ -55,6 +55,8 @@ class FakeGraph:
 class FakeDevice:
     """Implements the protocol ``Device``, and counts what is asked of it."""
 
+    name: str = "fake"
+    can_capture: bool = True
     memory: dict[int, Array] = field(default_factory=dict)
     streams: dict[int, list[Work]] = field(default_factory=lambda: {0: []})
     graphs: list[FakeGraph] = field(default_factory=list)
@@ -118,6 +120,9 @@ class FakeDevice:
     def adopt_stream(self, stream: Any) -> int:
         self.streams.setdefault(handle := handle_of(stream), [])
         return handle
+
+    def release_stream(self, stream: int) -> None:
+        self._count("release_stream")
 
     def destroy_stream(self, stream: int) -> None:
         self._count("destroy_stream")

@@ -108,6 +108,7 @@ protobuf        7.0
 tensorrt-rtx    1.7.1
 tensorrt        not installed
 cuda-python     not installed
+pycuda          not installed
 onnx            not installed
 onnxruntime     not installed
 h5py            not installed
@@ -284,7 +285,7 @@ def test_json_says_the_same(machine: Machine) -> None:
     facts = json.loads(told("--json"))
     assert facts["gpus"] == [{"name": "H100", "capability": "9.0", "memory": 80 << 30}]
     assert facts["packages"]["numpy"] == "2.4.0"
-    assert facts["packages"]["onnx"] is None
+    assert facts["packages"]["pycuda"] is None
     assert [ability["verdict"] for ability in facts["abilities"]] == ["no", "no", "no", "no"]
 
 

@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(REASON is not None, reason=REA
 AROUND = (
     sessions.sessions,
     libraries.libraries,
+    libraries.pycuda,
     engine_checks.profiles,
     engine_checks.replays,
     engine_checks.plugins,

@@ -351,4 +351,4 @@ def test_an_engine_stays_where_it_is() -> None:
     graph, device = dynamic_graph(), FakeDevice()
     engine = Engine(Backend("rtx", fake_tensorrt(graph, device)), b"plan", device, Signature.of_graph(graph))
     with pytest.raises(ValueError, match="give no device"):
-        prototrt.Session(engine, device="cuda-python")
+        prototrt.Session(engine, device="pycuda")

@@ -1,9 +1,12 @@
-"""Starting the Tile kernel by itself: the few functions of the CUDA driver that this takes."""
+"""Starting the Tile kernel from Python: the few functions of the CUDA driver that this takes."""
 
 from __future__ import annotations
 
 from ctypes import byref, c_char_p, c_int, c_uint, c_void_p, cast, pointer
+from functools import cache
 
+from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.plugins.libcuda import LIBCUDA, load_libcuda
 from prototrt.plugins.tile.kernel import BLOCK, Kernel, ptx
 
@@ -12,7 +15,15 @@ class TileLauncher:
     """Starts kernels through the CUDA driver. Each context that asks gets the kernels loaded once."""
 
     def __init__(self, library: str = LIBCUDA) -> None:
-        self._cuda = load_libcuda(library)
+        try:
+            self._cuda = load_libcuda(library)
+        except OSError as error:
+            raise BuildError(
+                f"the Tile plugin needs the CUDA driver, which cannot be loaded: {error}",
+                fix=Worded(
+                    "install NVIDIA's driver, or use {}, which needs no plugin", Option("tile", "broadcast")
+                ),
+            ) from error
         self._functions: dict[tuple[int | None, str], c_void_p] = {}
 
     def tile(
@@ -41,4 +52,14 @@ class TileLauncher:
 
     def _call(self, function: str, *arguments: object) -> None:
         code = getattr(self._cuda, function)(*arguments)
-        assert code == 0, f"{function} failed with error {code}"
+        if code != 0:
+            text = c_char_p()
+            self._cuda.cuGetErrorString(c_int(code), byref(text))
+            reason = text.value.decode() if text.value else "it gave no reason"
+            raise BuildError(f"the Tile plugin: {function} failed with error {code}: {reason}")
+
+
+@cache
+def launcher() -> TileLauncher:
+    """The driver of this process, loaded when it is first needed."""
+    return TileLauncher()
