@@ -14,6 +14,7 @@ from prototrt.caffe_proto.common.options import (
     Options,
     Shapes,
     SizeRanges,
+    at_least,
     one_of,
     only_in_python,
     option,
@@ -57,6 +58,7 @@ OF_THE_NET = (
     "layout",
     "keep_constant",
     "recurrences",
+    "stream",
 )
 """Options that decide the layers of a net and the shapes of its blobs and bindings, whatever it is rewritten to."""
 
@@ -133,6 +135,11 @@ class RewriteOptions(Options):
             Option("recurrences", {"h": "h_prev"}),
         ),
         called="recurrence",
+    )
+    stream: int | None = at_least(
+        1,
+        "Take a stream in pieces of this many steps: layers that mix steps keep the last rows as states. Pieces give"
+        " what one long call gives, after a delay that is stated.",
     )
     layout: LayoutName = one_of(
         LayoutName,
@@ -220,6 +227,15 @@ class RewriteOptions(Options):
             )
             fix = Worded("use {} or {}", Option("state", "bind"), Option("state", "zero"))
             raise OptionsError(problem, fix=fix)
+        if self.stream is not None and self.state != "bind":
+            raise OptionsError(
+                Worded(
+                    "{} keeps states from call to call, but {} begins each call anew",
+                    Option("stream", self.stream),
+                    Option("state", "zero" if self.state == "zero" else "const"),
+                ),
+                fix=Worded("leave out {}", Option("state")),
+            )
         size = self.max_memory
         if size is not None and not (isinstance(size, str) and bytes_from_text(size)):
             raise OptionsError(

@@ -230,6 +230,17 @@ def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:
             )
 
 
+def make_canonical(graph: Graph, options: RewriteOptions, sound: set[Hashable] | None = None) -> Graph:
+    """The graph of a net after the passes for every net, for the pieces of a stream if the options say so."""
+    tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
+    graph = run(graph, [CANONICAL, tiles], sound)
+    if options.stream is None:
+        return graph
+    from prototrt.surgery.passes.stream_in_pieces import stream_in_pieces  # few nets are for streams
+
+    return stream_in_pieces(graph, options.stream)
+
+
 @takes_options(RewriteOptions)
 @without_collector()
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
@@ -237,10 +248,8 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
     refuse_other("rewrite", model, Model)
     if options.keep_float:
         _refuse_unknown_layers(model, options)
-    expansion = expand(model, options=options)
-    tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
     sound: set[Hashable] = set()
-    graph = run(expansion.graph, [CANONICAL, tiles], sound)
+    graph = make_canonical(expand(model, options=options).graph, options, sound)
     if options.is_quantized and (options.scales or options.calibration_cache):
         from prototrt.surgery.scales.sources import scales_of_options
 
@@ -266,24 +275,29 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
 
 def _warn_of_mixed_steps(graph: Graph, file: str) -> Graph:
     """The graph; with a warning if it continues sequences over calls, but layers mix steps without a state."""
-    layers = layers_that_mix_steps(graph) if graph.recurrences else []
+    layers = layers_that_mix_steps(graph) if graph.recurrences and graph.stream is None else []
     if not layers:
         return graph
+    from prototrt.surgery.passes.stream_in_pieces import shortest_piece  # few nets need it
+
+    way_out = Worded(
+        "give each call a whole sequence, with {} {}", Option("cont", "drop"), Option("state", "zero")
+    )
+    if (piece := shortest_piece(graph)) is not None:
+        way_out = Worded("{}, or a piece of a stream, with {}", way_out, Option("stream", piece))
     warning = Worded(
-        "{}: {} {} the steps of a sequence: several calls have other results than one call; give each call a"
-        " whole sequence, with {} {}",
+        "{}: {} {} the steps of a sequence: several calls have other results than one call; {}",
         file,
         listed([f'"{layer}"' for layer in layers]),
         "mixes" if len(layers) == 1 else "mix",
-        Option("cont", "drop"),
-        Option("state", "zero"),
+        way_out,
     )
     return replace(graph, warnings=(*graph.warnings, warning))
 
 
 def lay_out(graph: Graph, layout: LayoutName, file: str, sound: set[Hashable] | None = None) -> Graph:
     """A graph of Caffe's layout, with inputs, outputs and states in this layout. It knows which axes are N and T."""
-    original = replace(graph, layout=Layout(layout, caffe_layout(graph)))
+    original = replace(graph, layout=Layout(layout, {**caffe_layout(graph), **graph.layout.bindings}))
     moved = run(original, [LAYOUTS[layout]], sound)
     if layout == "caffe" or (warning := _without_batch(moved)) is None:
         return moved

@@ -3,9 +3,11 @@
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size, divide, range_of, rest_at
 from prototrt.surgery.ir.graph import (
     Graph,
+    Lag,
     Node,
     Op,
     Recurrence,
+    StreamLags,
     Value,
     bodies,
     describe,
@@ -46,6 +48,7 @@ __all__ = [
     "DataSize",
     "Dim",
     "Graph",
+    "Lag",
     "LeftOut",
     "Node",
     "Op",
@@ -55,6 +58,7 @@ __all__ = [
     "Shape",
     "Size",
     "Source",
+    "StreamLags",
     "Value",
     "bodies",
     "computable",

@@ -201,13 +201,35 @@ class Recurrence:
         return Recurrence(before, after, self.exposed)
 
 
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How late an output of a stream is: result n of one long call is result ``n + delay`` of the stream.
+
+    A piece has so many ``results``. The last ``end`` results of a long call depend on where it ends, which a stream
+    does not know.
+    """
+
+    results: int
+    delay: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLags:
+    """A stream in pieces of ``steps`` steps, and the lags of the outputs that have results of steps, by name."""
+
+    steps: int
+    lags: Mapping[str, Lag]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """Nodes in topological order between inputs and outputs.
 
     ``outputs`` end with the outputs of the ``recurrences`` that are not exposed. ``net_inputs`` are the names of the
     inputs of the net, also those that no output needs. ``segments`` are the inputs that hold
-    the lengths of segments. ``learned`` are the names of the layers that have weights.
+    the lengths of segments. ``learned`` are the names of the layers that have weights. ``stream`` is for graphs whose
+    calls take a piece of a stream.
     """
 
     name: str
@@ -223,6 +245,7 @@ class Graph:
     layout: Layout = field(default_factory=Layout)
     segments: tuple[Segments, ...] = ()
     learned: tuple[str, ...] = ()
+    stream: StreamLags | None = None
 
     @property
     def unread_inputs(self) -> tuple[str, ...]:

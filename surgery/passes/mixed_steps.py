@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prototrt.surgery.ir import Graph, Node, Value
-from prototrt.surgery.ir.layout import STEPS, Factor
+from prototrt.surgery.ir import Graph, Node
 from prototrt.surgery.ops import Concat, Convolution, Scan, Slice
 from prototrt.surgery.ops.pooling import Windows
 from prototrt.surgery.ops.windows import Images
-from prototrt.surgery.passes.named_axes import AxisNames, axis_names
+from prototrt.surgery.passes.named_axes import AxisNames, axes_of_steps, step_axes
 
 
 def layers_that_mix_steps(graph: Graph) -> list[str]:
@@ -18,10 +17,7 @@ def layers_that_mix_steps(graph: Graph) -> list[str]:
     Among them are layers that read a sequence backwards. A Slice of the last steps is not, and neither are Slices and
     Concats where a net takes its sequence apart and puts it together.
     """
-    names = axis_names(graph)
-    for node in reversed(graph.nodes):  # the steps that windows leave are steps before them, too
-        if isinstance(node.op, Images):
-            _learn_before_windows(names, node)
+    names = step_axes(graph)
     recurrent = {node.origin.layer for node in graph.nodes if isinstance(node.op, Scan)}
     joins = any(isinstance(node.op, Concat) and _along_steps(names, node) for node in graph.nodes)
     mixing = (
@@ -32,24 +28,10 @@ def layers_that_mix_steps(graph: Graph) -> list[str]:
     return list(dict.fromkeys(filter(None, mixing)))
 
 
-def _learn_before_windows(names: AxisNames, node: Node) -> None:
-    x, y = node.inputs[0], node.outputs[0]
-    for axis in _axes_of_steps(names, y):
-        if axis > 1:
-            names.learn((x, axis), (Factor(STEPS, x.shape[axis]),))
-            names.spread()
-
-
-def _axes_of_steps(names: AxisNames, value: Value) -> list[int]:
-    if value.is_constant:
-        return []
-    return [axis for axis, name in enumerate(names.names(value)) if STEPS in name]
-
-
 def _along_steps(names: AxisNames, node: Node) -> bool:
     """Whether the axis along which elements of the first input depend on each other counts steps."""
     x = node.inputs[0]
-    return not {*_axes_of_steps(names, x)}.isdisjoint(node.op.mixes(len(x.shape)))
+    return not {*axes_of_steps(names, x)}.isdisjoint(node.op.mixes(len(x.shape)))
 
 
 def _mixes(names: AxisNames, node: Node, joins: bool) -> bool:
@@ -58,7 +40,7 @@ def _mixes(names: AxisNames, node: Node, joins: bool) -> bool:
         return op.reverse and not op.over_places
     if isinstance(op, Images):
         x, y = node.inputs[0], node.outputs[0]
-        axes = {*_axes_of_steps(names, x), *_axes_of_steps(names, y)}
+        axes = {*axes_of_steps(names, x), *axes_of_steps(names, y)}
         return any(axis > 1 and _sees_several(node, axis - 2) for axis in axes)
     if isinstance(op, Slice | Concat):
         return _along_steps(names, node) and not joins and not _keeps_last(node)
@@ -93,5 +75,5 @@ def _drops_steps(names: AxisNames, node: Node) -> Iterator[bool]:
         for axis in axes
     }
     for value in node.inputs:
-        for axis in _axes_of_steps(names, value):
+        for axis in axes_of_steps(names, value):
             yield value.shape[axis] != 1 and (value, axis) not in kept

@@ -11,12 +11,13 @@ from prototrt.surgery.ir import Dim, Graph, Node, Value, measure, walk
 from prototrt.surgery.ir.axes import Tie, at_same_places
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops import Scan
+from prototrt.surgery.ops.windows import Images
 
 Place: TypeAlias = tuple[Value, int]
 """An axis of a value."""
 _UNCLEAR: Factors = (Factor("?", 0),)
 """The factors of an axis for which a graph says two things."""
-_MAPS = 4
+MAP_AXES = 4
 """How many axes a state has that consists of maps."""
 _UNITS = "units"
 """The name of the factor of an axis that counts neither steps nor streams, as the hidden units of a state."""
@@ -48,6 +49,27 @@ def axis_names(graph: Graph) -> AxisNames:
                 names.learn((value, 0), (Factor(STREAMS, value.shape[0]),))
     names.spread()
     return names
+
+
+def step_axes(graph: Graph) -> AxisNames:
+    """``axis_names``; what windows leave of steps, and what they make of steps, are steps, too."""
+    names = axis_names(graph)
+    for node in (*graph.nodes[::-1], *graph.nodes, *graph.nodes[::-1]):
+        if isinstance(node.op, Images):
+            x, y = node.inputs[0], node.outputs[0]
+            for one, other in ((y, x), (x, y)):
+                for axis in axes_of_steps(names, one):
+                    if axis > 1 and not other.is_constant:
+                        names.learn((other, axis), (Factor(STEPS, other.shape[axis]),))
+            names.spread()
+    return names
+
+
+def axes_of_steps(names: AxisNames, value: Value) -> list[int]:
+    """The axes that count steps; a constant has none."""
+    if value.is_constant:
+        return []
+    return [axis for axis, name in enumerate(names.names(value)) if STEPS in name]
 
 
 class AxisNames:
@@ -93,7 +115,7 @@ class AxisNames:
     def learn_state(self, value: Value) -> None:
         """What a state says: its last but one axis counts streams, the last one units; maps have streams in front."""
         if len(value.shape) > 1:
-            streams = 0 if len(value.shape) == _MAPS else len(value.shape) - 2
+            streams = 0 if len(value.shape) == MAP_AXES else len(value.shape) - 2
             for axis, name in ((streams, STREAMS), (streams + 1, _UNITS)):
                 self.learn((value, axis), (Factor(name, value.shape[axis]),))
 

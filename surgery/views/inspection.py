@@ -13,11 +13,11 @@ from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.common.options import takes_options
 from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.expansion.recurrences import likely_recurrences
-from prototrt.surgery.ir import Graph, Range, Shape, Value
+from prototrt.surgery.ir import Graph, Range, Shape, StreamLags, Value
 from prototrt.surgery.ir.shapes import ranges, sizes, usual_shape
 from prototrt.surgery.ops import Scan, steps_of
-from prototrt.surgery.options import LayoutName, RewriteOptions
-from prototrt.surgery.pipeline import lay_out
+from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.pipeline import lay_out, make_canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,9 @@ class StatePair:
 class Inspection:
     """A net and its cost. ``inputs`` and ``outputs`` include those for state. ``sizes`` vary from call to call.
 
-    ``likely_recurrences`` are inputs and outputs that names and shapes suggest as state: nothing feeds them back unless
-    the option ``recurrences`` says so.
+    With the option ``stream``, shapes and multiplications are those of a piece, and ``stream`` says how late outputs
+    are. ``likely_recurrences`` are inputs and outputs that names and shapes suggest as state: nothing feeds them back
+    unless the option ``recurrences`` says so.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Inspection:
     recurrences: tuple[StatePair, ...]
     likely_recurrences: tuple[StatePair, ...]
     sizes: Mapping[str, Range]
+    stream: StreamLags | None
     warnings: tuple[str, ...]
 
     @property
@@ -118,13 +120,17 @@ class Inspection:
 @takes_options(RewriteOptions)
 def inspect(model: Model, options: RewriteOptions) -> Inspection:
     """Measure the cost of a net. Works without weights: shapes do not depend on them."""
-    return inspection_of(model, expand(model, options=options.topology), options.layout)
+    return inspection_of(model, expand(model, options=options.topology), options)
 
 
-def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Inspection:
-    """The cost of a net that was expanded already; ``layout`` is as in ``RewriteOptions``."""
-    graph = expansion.graph
-    bound = lay_out(graph, layout, model.file)
+def inspection_of(model: Model, expansion: Expansion, options: RewriteOptions) -> Inspection:
+    """The cost of a net that was expanded already."""
+    graph, tops = expansion.graph, expansion.tops
+    if options.stream is not None:
+        graph = make_canonical(graph, options)
+        written = {value.name: value for node in graph.nodes for value in (*graph.inputs, *node.outputs)}
+        tops = {name: written.get(value.name, value) for name, value in tops.items()}
+    bound = lay_out(graph, options.layout, model.file)
     shapes = {value.name: value.shape for value in bound.inputs}
     work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
@@ -135,7 +141,7 @@ def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Ins
                 name=layer.name,
                 type=layer.type,
                 line=layer.origin.line,
-                tops=_tops(layer, expansion.tops),
+                tops=_tops(layer, tops),
                 parameters=expansion.parameters.get(layer.name, 0),
                 multiply_adds=work[layer.origin],
                 multiply_adds_per_step=work_of_a_step.get(layer.origin),
@@ -152,6 +158,7 @@ def inspection_of(model: Model, expansion: Expansion, layout: LayoutName) -> Ins
             StatePair(fed, output, shapes[fed]) for output, fed in likely_recurrences(bound).items()
         ),
         sizes=bound.symbols,
+        stream=bound.stream,
         warnings=bound.warnings,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 from prototrt import __version__
@@ -117,9 +119,10 @@ def onnx_from_graph(graph: Graph, exporting: ExportOptions) -> tuple[Proto, Onnx
         producer_name="prototrt",
         producer_version=__version__,
     )
-    helper.set_model_props(
-        model, {f"recurrence {pair.input.name}": pair.output.name for pair in prepared.recurrences}
-    )
+    notes = {f"recurrence {pair.input.name}": pair.output.name for pair in prepared.recurrences}
+    if prepared.stream is not None:
+        notes["stream"] = json.dumps(asdict(prepared.stream))
+    helper.set_model_props(model, notes)
     return model, written
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def graph_facts(graph: Graph) -> dict[str, Any]:
             {"input": pair.input.name, "output": pair.output.name, "exposed": pair.exposed}
             for pair in graph.recurrences
         ],
+        **({} if graph.stream is None else {"stream": asdict(graph.stream)}),
         "has_loops": any(isinstance(node.op, (Scan, While)) for node in graph.nodes),
         **({"user_plugins": plugins} if plugins else {}),
         "left_out": [_left_out(layer, graph) for layer in graph.left_out],

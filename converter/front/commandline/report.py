@@ -9,7 +9,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.machine_types import names_of
 from prototrt.converter.files.machines import version as version_of
 from prototrt.converter.front.commandline.printing import show, warn
-from prototrt.converter.front.commandline.summaries import blob_text, state_line
+from prototrt.converter.front.commandline.summaries import blob_text, state_line, stream_lines
 from prototrt.converter.front.commandline.tables import Table
 from prototrt.converter.front.commandline.wording import in_command_line_words
 from prototrt.surgery.ir.shapes import ranges
@@ -126,6 +126,8 @@ def print_inspection(inspection: Inspection) -> None:
         option = Option("recurrences", {pair.output: pair.input})
         names = f"{pair.output} -> {blob_text(pair.input, pair.shape)}"
         show(in_command_line_words(Worded("state?   {}: if so, convert with {}", names, option)))
+    for line in () if inspection.stream is None else stream_lines(inspection.stream):
+        show(line)
     if inspection.sizes:
         show(f"sizes    {ranges(inspection.sizes)}; multiply-adds are for the usual sizes")
     warn(inspection.warnings)

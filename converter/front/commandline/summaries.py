@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prototrt.converter.serving.deepstream.folder import WrittenFolder
     from prototrt.converter.serving.triton.repository import WrittenModel
     from prototrt.converter.serving.triton.served import Served
-    from prototrt.surgery.ir import Array, Shape
+    from prototrt.surgery.ir import Array, Shape, StreamLags
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
 _FLOATS = {
@@ -86,6 +86,8 @@ class Conversion:
         for pair in graph.recurrences:
             name = pair.input.name
             yield state_line(pair.output.name, name, pair.input.shape, axes.get(name, ()))
+        if graph.stream is not None:
+            yield from stream_lines(graph.stream)
         if graph.symbols:
             yield f"sizes    {ranges(graph.symbols)}"
 
@@ -285,6 +287,15 @@ def _requests(served: Served) -> str:
 def state_line(after: str, before: str, shape: Shape, axes: Sequence[str | None] = ()) -> str:
     """A line about state: the output to feed back, and the input that takes it."""
     return f"state    {after} -> {blob_text(before, shape, axes)}"
+
+
+def stream_lines(stream: StreamLags) -> Iterator[str]:
+    """Lines about a stream in pieces: how late each output is, and what of it depends on the end."""
+    for name, lag in stream.lags.items():
+        late = f"comes {plural(lag.delay, 'result')} late" if lag.delay else "comes at once"
+        depend = "depends" if lag.end == 1 else "depend"
+        end = f"; the last {lag.end} of a sequence {depend} on its end" if lag.end else ""
+        yield f"stream   {plural(stream.steps, 'step')} a call: {name} {late}, {lag.results} a call{end}"
 
 
 def blob_text(name: str, shape: Shape, axes: Sequence[str | None] = ()) -> str:

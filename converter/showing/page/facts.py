@@ -58,7 +58,7 @@ def page_facts(
         }
     seen = {} if options.scales is None else scales_in(options.scales).records
     expansion = expand(model, options=options.topology)
-    inspection = inspection_of(model, expansion, options.layout)
+    inspection = inspection_of(model, expansion, options)
     costs = {(layer.name, layer.line): _cost(layer) for layer in inspection.layers}
     shapes = {name: value.shape for name, value in expansion.tops.items()}
     return {

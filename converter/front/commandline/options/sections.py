@@ -8,7 +8,7 @@ OF_ALL = "Printing and help"
 SECTIONS = {
     "Images as inputs": "mean scale channels resize",
     "Sizes of the inputs": "shapes dynamic sizes min_shapes opt_shapes max_shapes",
-    "Recurrent layers": "cont recurrences sequence state layout force onnx_lstm",
+    "Recurrent layers": "cont recurrences stream sequence state layout force onnx_lstm",
     "Precision and scales": "precision scales calibration_cache quantize_all keep_float auto_keep tf32",
     "The net": (
         "phase level stages define allow_unknown outputs keep_constant random_weights fork settings rules replace"
