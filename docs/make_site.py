@@ -61,6 +61,7 @@ CONTENTS = {
         "docs/recipes/speech",
         "docs/recipes/waifu2x",
         "docs/recipes/classify",
+        "docs/recipes/digits",
         "docs/recipes/mtcnn",
     ],
     "Look up": [

@@ -18,11 +18,13 @@ _BLOCK = re.compile(r"^```(console|protobuf|python)\n(.*?)^```$", re.DOTALL | re
 def run_page(page: Path) -> dict[str, Any]:
     """Run a page in the current folder; the names that its Python has defined.
 
-    A file begins with a comment that is its name; a command that shows an error must fail.
+    A file begins with its name, as a comment or, in Python, as a docstring; a command that shows an error must fail.
     """
     names: dict[str, Any] = {}
     for kind, text in _BLOCK.findall(page.read_text()):
-        if kind == "python":
+        if named := re.match(r'"""(\w+\.py)"""\n', text):
+            Path(named[1]).write_text(text)
+        elif kind == "python":
             exec(compile(text, page.name, "exec"), names)
         elif kind == "protobuf":
             Path(text.partition("\n")[0].removeprefix("# ")).write_text(text)
