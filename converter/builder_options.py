@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.options import Options
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
-from prototrt.converter.files.machines import TRTEXEC_WORDS, dotted
+from prototrt.converter.files.machines import TRTEXEC_WORDS, version_text
 
 Release: TypeAlias = tuple[int, int]
 """A release of TensorRT: 8.6 is ``(8, 6)``."""
@@ -232,7 +232,11 @@ def _refused_before(option: BuilderOption, value: Any, release: Release) -> Refu
     if option.name == "mem_pool_size":
         return None
     since = max((TRTEXEC_WORDS[word.partition("=")[0]][0] for word in option.words(value)), default=release)
-    return Refusal(f"TensorRT has that from {dotted(since)} on", "leave it out") if since > release else None
+    return (
+        Refusal(f"TensorRT has that from {version_text(since)} on", "leave it out")
+        if since > release
+        else None
+    )
 
 
 _ON_A_DLA = ("fp16", "int8")

@@ -150,7 +150,7 @@ def begin_conversion(
     Raises ``ConversionError``, also if a file that stands where the product goes is not ours.
     """
     product = Product.of(options)
-    rewriting = product.rewriting(options.part(RewriteOptions))
+    rewriting = product.rewrite_options(options.part(RewriteOptions))
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
     graph = rewrite(model, options=rewriting)
@@ -161,7 +161,7 @@ def begin_conversion(
 
 def _cut(product: Product, rewriting: RewriteOptions, model: Model, graph: Graph) -> tuple[Model, Graph]:
     """The net cut before the layers that the product cannot have, as before those without a rule."""
-    while refused := _refused(product, graph):
+    while refused := _refusals(product, graph):
         layers = [
             replace(layer, problems=(*layer.problems, *refused[layer.origin]))
             if layer.origin in refused
@@ -173,7 +173,7 @@ def _cut(product: Product, rewriting: RewriteOptions, model: Model, graph: Graph
     return model, graph
 
 
-def _refused(product: Product, graph: Graph) -> Mapping[Origin, Sequence[ConversionError]]:
+def _refusals(product: Product, graph: Graph) -> Mapping[Origin, Sequence[ConversionError]]:
     """By layer, why the product cannot have it. Raises ``ConversionError`` for what is wrong with no layer."""
     refused: dict[Origin, list[ConversionError]] = {}
     try:

@@ -28,7 +28,7 @@ from prototrt.converter.builder_options import (
     ProfilingVerbosity,
     refuse_contradictions,
 )
-from prototrt.converter.files.machines import MACHINE_WORDS, MACHINES, close_machines, machine_called
+from prototrt.converter.files.machines import MACHINE_WORDS, MACHINES, close_machines, find_machine
 from prototrt.converter.files.readers.names import ReaderName
 from prototrt.surgery.options import RewriteOptions
 
@@ -194,9 +194,9 @@ class ExportOptions(Options):
     )
 
 
-def _spelling_of_machine(word: str) -> str | None:
+def _machine_name(word: str) -> str | None:
     """A word for a machine as the table has it; None for a word that names none."""
-    machine, lower = machine_called(word), word.lower()
+    machine, lower = find_machine(word), word.lower()
     return None if machine is None else lower if lower in machine.words else machine.words[0]
 
 
@@ -213,7 +213,7 @@ class ConvertOptions(Options):
         " t4, a100, rtx4090: then what it cannot compute is refused.",
         default=None,
         others=MACHINE_WORDS,
-        other_spelling=_spelling_of_machine,
+        other_spelling=_machine_name,
         close=close_machines,
     )
     verify: bool = option("Check the result on random inputs before writing it.", False)
@@ -424,7 +424,7 @@ class DeepStreamOptions(Options):
             if machine.target in get_args(DeepStreamTarget)
             for word in machine.words
         ],
-        other_spelling=_spelling_of_machine,
+        other_spelling=_machine_name,
         close=close_machines,
     )
     labels: str | None = option("A text file with a class in each line.", shown="FILE", reads=True)

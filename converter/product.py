@@ -15,10 +15,10 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
-from prototrt.converter.checking.machines.targets import PROGRAM, Target, target_called
+from prototrt.converter.checking.machines.targets import PROGRAM, Target, find_target
 from prototrt.converter.files.machine_types import refuse_types
 from prototrt.converter.files.machines import version
-from prototrt.converter.files.writing.files import refuse_overwriting, why_misnamed, why_unwritable
+from prototrt.converter.files.writing.files import refuse_overwriting, suffix_fault, write_fault
 from prototrt.converter.files.writing.publication import is_device
 from prototrt.converter.files.writing.side_files import (
     product_files,
@@ -140,9 +140,9 @@ class Product:
     @property
     def target(self) -> Target | None:
         """The kind of machine that the conversion is for, if that is known."""
-        return None if self.converting.target is None else target_called(self.converting.target)
+        return None if self.converting.target is None else find_target(self.converting.target)
 
-    def rewriting(self, options: RewriteOptions) -> RewriteOptions:
+    def rewrite_options(self, options: RewriteOptions) -> RewriteOptions:
         """The options of ``rewrite``, as the target needs them."""
         nms = None if self.target is None else self.target.nms
         return replace(options, nms=nms or options.nms, for_operators=self.exporting.onnx_lstm)
@@ -159,19 +159,19 @@ class Product:
         header = self.converting.emit_header
         if header is not None:
             written.append((_HEADER, header))
-            if reason := why_unwritable(header):
+            if reason := write_fault(header):
                 raise OptionsError(Worded('{}: cannot write "{}": {}', _HEADER, header, reason))
         refuse_overwriting(written, [source.file for source in graph.sources])
         with without_leftovers(self.file):
-            return self._written(graph, progress, truth)
+            return self._write(graph, progress, truth)
 
     def refuse(self, graph: Graph) -> None:
         """Raise for a graph that cannot be written, as far as that shows without a build and a file."""
         if self.model_suffix == ".onnx":
-            from prototrt.converter.backends.onnx.export import checked_onnx
+            from prototrt.converter.backends.onnx.export import checked_onnx_from_graph
 
             self._next_steps(graph)
-            checked_onnx(graph, self._exporting)
+            checked_onnx_from_graph(graph, self._export_options)
         elif self.is_program:
             from prototrt.converter.backends.tensorrt_python.export import program_of
 
@@ -181,29 +181,29 @@ class Product:
 
             refuse_beyond_tensorrt(graph)
 
-    def _written(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
+    def _write(self, graph: Graph, progress: Progress | None, truth: Graph | None) -> dict[str, Any]:
         header = self.converting.emit_header
         if self.is_program:
             from prototrt.converter.backends.tensorrt_python.export import export_tensorrt_python
 
-            notes = self._checked(graph, PROGRAM, truth) if self.converting.verify else {}
+            notes = self._check(graph, PROGRAM, truth) if self.converting.verify else {}
             keeps = self.building.keep_batch_norm
             return export_tensorrt_python(graph, self.file, keep_batch_norm=keeps, notes=notes, header=header)
         if self.model_suffix == ".py":
             from prototrt.converter.backends.torch.export import export_torch
 
-            notes = self._checked(graph, "torch", truth) if self.converting.verify else {}
+            notes = self._check(graph, "torch", truth) if self.converting.verify else {}
             return export_torch(graph, self.file, notes=notes, header=header)
         if self.model_suffix == ".onnx":
             from prototrt.converter.backends.onnx.export import write_onnx
 
             notes = self._next_steps(graph)
             if self.converting.verify:
-                notes |= self._checked_in_program(graph, truth)
-            return write_onnx(graph, self.file, self._exporting, notes, header)
+                notes |= self._check_in_program(graph, truth)
+            return write_onnx(graph, self.file, self._export_options, notes, header)
         from prototrt.converter.backends.tensorrt.builder import build_file
 
-        notes = self._checked(graph, "network", truth) if self.converting.verify else {}
+        notes = self._check(graph, "network", truth) if self.converting.verify else {}
         backend = self.building.backend
         if self.target is not None and self.target.backend is not None:
             backend = self.target.backend
@@ -211,7 +211,7 @@ class Product:
         return build_file(graph, self.file, building, notes, header)
 
     @property
-    def _exporting(self) -> ExportOptions:
+    def _export_options(self) -> ExportOptions:
         """How the ONNX model is written, for the programs of the target."""
         readers = () if self.target is None else self.target.readers
         return replace(self.exporting, readers=readers)
@@ -229,20 +229,20 @@ class Product:
         words = trtexec_command(graph.inputs, precision, self.file, self.building, self.target.release)
         return {"trtexec": words}
 
-    def _checked_in_program(self, graph: Graph, truth: Graph | None) -> dict[str, Any]:
-        """``_checked`` in the program of the target, with a warning where that is not installed."""
-        from prototrt.converter.backends.onnx.programs import why_not_here
+    def _check_in_program(self, graph: Graph, truth: Graph | None) -> dict[str, Any]:
+        """``_check`` in the program of the target, with a warning where that is not installed."""
+        from prototrt.converter.backends.onnx.programs import missing_program
 
         program = next(
-            (reader for reader in self._exporting.readers if reader in ("opencv", "openvino")), None
+            (reader for reader in self._export_options.readers if reader in ("opencv", "openvino")), None
         )
         if program is None:
-            return self._checked(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
-        if reason := why_not_here(program):
-            notes = self._checked(graph, "onnx", truth)
+            return self._check(graph, "onnx-lstm" if self.exporting.onnx_lstm else "onnx", truth)
+        if reason := missing_program(program):
+            notes = self._check(graph, "onnx", truth)
             warning = f"the model was not run in {program}, but in onnxruntime: {reason}"
         else:
-            notes = self._checked(graph, "opencv" if program == "opencv" else "openvino-f32", truth)
+            notes = self._check(graph, "opencv" if program == "opencv" else "openvino-f32", truth)
             warning = self._cost_of_bfloat16(graph, truth) if program == "openvino" else ""
         notes["verification"]["warnings"] += [warning] if warning else []
         return notes
@@ -253,30 +253,30 @@ class Product:
 
         if not computes_in_bfloat16():
             return ""
-        comparisons = self._verified(graph, "openvino", truth).comparisons
+        comparisons = self._verify(graph, "openvino", truth).comparisons
         worst = max(comparisons, key=lambda each: each.difference.excess)
         return (
             f'OpenVINO computes in bfloat16 by itself on this processor: blob "{worst.blob}" is off by'
             f" {worst.difference.max_abs:.2g} then; with INFERENCE_PRECISION_HINT f32 it is not"
         )
 
-    def _checked(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
+    def _check(self, graph: Graph, way: Way, truth: Graph | None) -> dict[str, Any]:
         """The manifest's record of a verification on random inputs. Raises if a result is out of tolerance."""
-        verification = self._verified(graph, way, truth)
+        verification = self._verify(graph, way, truth)
         verification.refuse()
         return {"verification": verification.as_dict()}
 
-    def _verified(self, graph: Graph, way: Way, truth: Graph | None) -> Verification:
+    def _verify(self, graph: Graph, way: Way, truth: Graph | None) -> Verification:
         from prototrt.converter.checking.verification.seeded import seeded_feeds
         from prototrt.converter.checking.verification.verify import verify
 
         feeds = seeded_feeds(truth or graph, CHECKED_CALLS)
-        return verify(graph, feeds, CompareOptions(ways=[way], exporting=self._exporting), truth=truth)
+        return verify(graph, feeds, CompareOptions(ways=[way], exporting=self._export_options), truth=truth)
 
 
 def _refuse_header(header: str, file: str) -> None:
     """Raise ``OptionsError`` for a header with another suffix, and beside a file that is none."""
-    if reason := why_misnamed(header, HEADER_SUFFIXES):
+    if reason := suffix_fault(header, HEADER_SUFFIXES):
         raise OptionsError(
             Worded("{}: {}", _HEADER, reason), fix=Worded("use {}", Option("emit_header", "net.h"))
         )

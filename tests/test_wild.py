@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto.loading import load
-from prototrt.converter.showing.survey.survey import surveyed
+from prototrt.converter.showing.survey.survey import survey_net
 from prototrt.surgery.expansion.expand import Expansion, attempt
 from prototrt.surgery.options import RewriteOptions
 
@@ -22,7 +22,7 @@ USUAL = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
 @pytest.mark.skipif(not INDEX.exists(), reason="published nets are not part of the repository")
 @pytest.mark.parametrize("file", NETS)
 def test_a_published_net(file: str) -> None:
-    net = surveyed(str(WILD / file))
+    net = survey_net(str(WILD / file))
     if net.outputs:
         shapes = {
             name: tuple(USUAL.get(size, 1) if isinstance(size, str) else size for size in sizes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.files.machines import CAPABILITIES, Version, dotted, lowest_with
+from prototrt.converter.files.machines import CAPABILITIES, Version, lowest_with, version_text
 from prototrt.surgery.options import Precision
 
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8", "fp8": "float8"}
@@ -35,8 +35,8 @@ def refuse_types(asked: Option, gpu: str, capability: Version, precision: Precis
     best = next(each for each in ("fp16", "fp32") if missing_type(capability, each) is None)
     raise OptionsError(
         Worded("{} does not take {}", asked, Option("precision", precision)),
-        because=f"{gpu} has compute capability {dotted(capability)}, and {_TYPES[missing]} needs"
-        f" {dotted(lowest_with(missing))} or newer",
+        because=f"{gpu} has compute capability {version_text(capability)}, and {_TYPES[missing]} needs"
+        f" {version_text(lowest_with(missing))} or newer",
         fix=Worded("use {}", Option("precision", best)),
     )
 

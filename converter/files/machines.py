@@ -98,7 +98,7 @@ def version(text: str) -> Version:
     return int(major), int(minor)
 
 
-def dotted(number: Version) -> str:
+def version_text(number: Version) -> str:
     """``(8, 6)`` as ``8.6``."""
     return f"{number[0]}.{number[1]}"
 
@@ -190,7 +190,7 @@ _BY_KEY: Mapping[str, Machine] = dict(_keys())
 MACHINE_WORDS: Sequence[str] = [word for machine in MACHINES for word in machine.words]
 
 
-def machine_called(name: str) -> Machine | None:
+def find_machine(name: str) -> Machine | None:
     """The machine that people, or its driver, call so."""
     return _BY_KEY.get(_key(name))
 

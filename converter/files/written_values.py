@@ -25,12 +25,12 @@ def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
     if not (blob and colon and all(map(_is_size, parts))):
         raise ValueError(
             f'"{text}" is not a shape: write the blob\'s name, a colon, and sizes of 1 or more'
-            f" with x between them, as in {_meant(text)}"
+            f" with x between them, as in {_shape_meant(text)}"
         )
     return blob, tuple(map(int, parts))
 
 
-def _meant(text: str) -> str:
+def _shape_meant(text: str) -> str:
     """The shape that a text with other separators states: ``data:1,3,224,224``; else any shape."""
     blob, _, sizes = text.rpartition(":")
     numbers = re.fullmatch(r"[\[(]?\d+([ ,;*X]+\d+)*[\])]?", sizes)

@@ -86,9 +86,9 @@ class Picture:
     def _repr_svg_(self) -> str | None:
         import shutil
 
-        from prototrt.converter.showing.views.pictures import rendered
+        from prototrt.converter.showing.views.pictures import render
 
-        return rendered(self.dot, ".svg", "picture").decode() if shutil.which("dot") else None
+        return render(self.dot, ".svg", "picture").decode() if shutil.which("dot") else None
 
     def _repr_html_(self) -> str:
         from prototrt.caffe_proto.common.notebook_html import preformatted

@@ -85,13 +85,13 @@ class WrittenRule:
 
 def new_rule(model: Model, layer: str, file: PathLike, options: RewriteOptions) -> WrittenRule:
     """Begin a rule for a layer in a new file, with a test of it beside it. Raises ``ConversionError``."""
-    from prototrt.converter.files.writing.ownership import Unnamed
+    from prototrt.converter.files.writing.ownership import DerivedPath
     from prototrt.converter.files.writing.publication import publication
     from prototrt.converter.files.writing.texts import python, write_text
     from prototrt.surgery.views.new_rule import new_rule
 
     rule, path = new_rule(model, layer, options), Path(os.fspath(file))
-    written, test = str(path), Unnamed(path.with_name(f"test_{path.name}"))
+    written, test = str(path), DerivedPath(path.with_name(f"test_{path.name}"))
     for each in (written, test):
         if os.path.lexists(each):
             raise OptionsError(f"{each} is there already", fix="name another file, or remove this one")

@@ -28,7 +28,7 @@ from prototrt.converter.builder_options import (
     refuse_without_gpu,
     trtexec_words,
 )
-from prototrt.converter.checking.machines.targets import target_called
+from prototrt.converter.checking.machines.targets import find_target
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.converter.product import Product
@@ -237,7 +237,7 @@ REFUSED = {
 def test_an_option_is_passed_on_or_refused(place: str, name: str) -> None:
     is_backend = place in ("rtx", "enterprise")
     where = Option("backend" if is_backend else "target", place)
-    release = None if is_backend else target_called(place).release
+    release = None if is_backend else find_target(place).release
     if name not in REFUSED[place]:
         refuse_for(where, place, options(name), release)
         return

@@ -12,7 +12,7 @@ import pytest
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option
 from prototrt.converter.builder_options import BUILDER_OPTIONS, refuse_for
-from prototrt.converter.checking.machines.targets import TARGETS, Target, target_called
+from prototrt.converter.checking.machines.targets import TARGETS, Target, find_target
 from prototrt.converter.files.machines import MACHINES, TRTEXEC_WORDS, Version
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.trtexec import trtexec_command
@@ -67,7 +67,7 @@ PLACES = [*BUILT, *(machine.words[0] for machine in MACHINES if machine.target =
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_script_has_only_words_of_its_releases(place: str) -> None:
-    target, graph = target_called(place), tanh()
+    target, graph = find_target(place), tanh()
     choices = [BuildOptions(), BuildOptions(tf32=True), *taken(target)]
     assert len(choices) > 2 + 4
     for building in choices:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import prototrt
-from prototrt.converter.checking.calibration.calibration import Calibration, adopted, merged
+from prototrt.converter.checking.calibration.calibration import Calibration, adopt, merge
 from prototrt.converter.checking.calibration.exporting import table_text
 from prototrt.converter.front.parameters.files import read_arrays
 from prototrt.converter.front.parameters.state_dict import write_state_dict
@@ -92,13 +92,13 @@ def scales(folder: Path, data: bytes) -> None:
     file, sound = folder / "scales.json", folder / "sound.json"
     file.write_bytes(data)
     sound.write_text(_scales().text())
-    _used(folder, adopted(_net(folder), str(file), None))
+    _used(folder, adopt(_net(folder), str(file), None))
     for pair, method in {
         (file, file): "entropy",
         (file, sound): "max",
         (sound, file): "percentile:99",
     }.items():
-        merged([*map(str, pair)], method).scales.text()
+        merge([*map(str, pair)], method).scales.text()
 
 
 def _used(folder: Path, calibration: Calibration) -> None:
@@ -128,7 +128,7 @@ def table(folder: Path, data: bytes) -> None:
     """Read a table of another program, and quantize by it."""
     file = folder / "net.cache"
     file.write_bytes(data)
-    _used(folder, adopted(_net(folder), None, str(file)))
+    _used(folder, adopt(_net(folder), None, str(file)))
 
 
 def tables() -> Iterator[tuple[str, bytes]]:

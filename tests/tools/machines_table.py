@@ -11,8 +11,8 @@ from prototrt.converter.files.machines import (
     TABLE,
     Capability,
     Machine,
-    dotted,
     releases_of,
+    version_text,
 )
 
 
@@ -33,7 +33,7 @@ def _capability_rows() -> Iterator[str]:
         by_capability.setdefault(machine.capability, []).append(machine)
     for capability, machines in sorted(by_capability.items(), key=lambda each: each[0].version):
         words = ", ".join(f"`{machine.words[0]}`" for machine in machines)
-        name = f"{dotted(capability.version)} ({capability.architecture})"
+        name = f"{version_text(capability.version)} ({capability.architecture})"
         yield f"| {name} | {words} | {names_of(capability.version)} | {_releases(machines)} |"
 
 
@@ -46,7 +46,7 @@ def _releases(machines: Sequence[Machine]) -> str:
         return "that of its system"
     rows = releases_of(served[0].capability.version)
     first = served[0].capability.since or rows[0].since
-    return f"{dotted(first)} {'and newer' if rows[-1].last is None else f'to {dotted(rows[-1].last)}'}"
+    return f"{version_text(first)} {'and newer' if rows[-1].last is None else f'to {version_text(rows[-1].last)}'}"
 
 
 def systems_table() -> str:
@@ -54,7 +54,7 @@ def systems_table() -> str:
     rows = ["| system | machines | CUDA | TensorRT | `--target` |", "| --- | --- | --- | --- | --- |"]
     for system in SYSTEMS:
         machines = ", ".join(machine.name for machine in MACHINES if system.serves(machine))
-        tensorrt = "not known" if system.tensorrt is None else dotted(system.tensorrt)
+        tensorrt = "not known" if system.tensorrt is None else version_text(system.tensorrt)
         rows.append(
             f"| {system.name} | {machines} | {system.cuda or 'not known'} | {tensorrt} | `{system.target}` |"
         )

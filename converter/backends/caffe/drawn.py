@@ -13,7 +13,7 @@ from prototrt.surgery.options import RewriteOptions
 
 
 @dataclass(frozen=True, eq=False)
-class _Recorded(RandomWeights):
+class _RecordingWeights(RandomWeights):
     """Random weights that remember what each layer's rule asked for."""
 
     drawn: dict[str, dict[int, Array]] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class _Recorded(RandomWeights):
 
 def with_drawn_blobs(model: Model, weights: RandomWeights, options: RewriteOptions) -> Model:
     """The net whose layers hold the numbers that their rules draw. Raises ``ConversionError``."""
-    recorded = _Recorded(seed=weights.seed)
+    recorded = _RecordingWeights(seed=weights.seed)
     with silent():
         expand(replace(model, weights=recorded), options=replace(options, sequence="loop"))
     layers = tuple(replace(layer, blobs=_blobs(layer, recorded.drawn)) for layer in model.layers)

@@ -26,7 +26,7 @@ class WrittenSteps:
     layers: Sequence[PlainLayer]
 
 
-class Unrolled:
+class UnrolledLayers:
     """The recurrent layers of a net, unrolled: by the layer, what replaces it.
 
     The shapes of their bottoms must be numbers, and at most 64 steps unless ``options.force``.

@@ -24,7 +24,7 @@ from prototrt.caffe_proto.text.marks import MarkedRecurrence
 from prototrt.caffe_proto.weights import Array, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
 from prototrt.converter.files.writing.files import HashedStream, refuse_overwriting
-from prototrt.converter.files.writing.ownership import Unnamed, caffemodel_mark
+from prototrt.converter.files.writing.ownership import DerivedPath, caffemodel_mark
 from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import refuse_foreign_file
 from prototrt.converter.files.writing.texts import prototxt, write_text
@@ -119,7 +119,7 @@ def upgrade(
         from prototrt.converter.backends.caffe.drawn import with_drawn_blobs
 
         model = with_drawn_blobs(model, model.weights, replace(rewriting, shapes=shapes or rewriting.shapes))
-    net = _upgraded(model, stage, rewriting, shapes)
+    net = _upgrade(model, stage, rewriting, shapes)
     if file is None:
         return net
     has_weights = not isinstance(model.weights, NoWeights)
@@ -129,7 +129,7 @@ def upgrade(
             fix=Worded("give the weights of the net, or leave out {}", Option("weights_file")),
         )
     target = os.fspath(file)
-    beside = Unnamed(Path(target).with_suffix(".caffemodel"))
+    beside = DerivedPath(Path(target).with_suffix(".caffemodel"))
     weights = (beside if weights_file is None else os.fspath(weights_file)) if has_weights else None
     written = [(Option("file"), target), *([(Option("weights_file"), weights)] if weights else [])]
     refuse_overwriting(written, [name for name in (model.file, model.weights.file) if name])
@@ -153,7 +153,7 @@ def _write_weights(stream: BinaryIO, net: UpgradedNet) -> None:
         stream.write(caffemodel_mark(hashed.sha256))
 
 
-def _upgraded(
+def _upgrade(
     model: Model, stage: UpgradeStage, rewriting: RewriteOptions, shapes: Mapping[str, Sequence[int]]
 ) -> UpgradedNet:
     messages = deploy_layers(model, shapes)
@@ -162,9 +162,9 @@ def _upgraded(
     warnings = [*model.warnings, *transformations(model)]
     steps, marks = {}, list[MarkedRecurrence]()
     if stage == "rewritten":
-        from prototrt.converter.backends.caffe.plain import Unrolled
+        from prototrt.converter.backends.caffe.plain import UnrolledLayers
 
-        unrolled = Unrolled(model, rewriting)
+        unrolled = UnrolledLayers(model, rewriting)
         steps, marks = unrolled.steps, unrolled.recurrences
     inputs: list[CaffeLayer] = []
     layers: list[CaffeLayer] = []

@@ -48,7 +48,7 @@ def element_type(dtype: np.dtype[Any]) -> int:
     return _NUMPY_TYPES[dtype.name]
 
 
-def imported(name: str) -> ModuleType:
+def import_package(name: str) -> ModuleType:
     """``onnx`` or ``onnxruntime``. Raises ``BuildError`` with the command that installs it."""
     try:
         return importlib.import_module(name)

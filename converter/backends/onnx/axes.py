@@ -13,17 +13,19 @@ _SINCE = {"Squeeze": 13, "Unsqueeze": 13, "ReduceSum": 13}
 _OTHER_REDUCTIONS = 18
 
 
-def squeezed(model: OnnxModel, x: Tensor | str, *axes: int) -> str:
+def squeeze(model: OnnxModel, x: Tensor | str, *axes: int) -> str:
     """The elements without these axes, which have size 1."""
     return _over_axes(model, "Squeeze", x, axes)
 
 
-def unsqueezed(model: OnnxModel, x: Tensor | str, *axes: int) -> str:
+def unsqueeze(model: OnnxModel, x: Tensor | str, *axes: int) -> str:
     """The elements with further axes of size 1, at these places of the result."""
     return _over_axes(model, "Unsqueeze", x, axes)
 
 
-def reduced(model: OnnxModel, kind: ReduceKind, x: Tensor | str, axes: Sequence[int], *, keep: bool) -> str:
+def reduce_axes(
+    model: OnnxModel, kind: ReduceKind, x: Tensor | str, axes: Sequence[int], *, keep: bool
+) -> str:
     """A reduction over these axes, which stay with the size 1 if ``keep``."""
     return _over_axes(model, f"Reduce{kind.value.title()}", x, axes, keepdims=int(keep))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.converter.backends.onnx.api import imported
+from prototrt.converter.backends.onnx.api import import_package
 from prototrt.converter.backends.onnx.model import Proto
 
 PART = 500
@@ -18,7 +18,7 @@ PART = 500
 
 def check_model(model: Proto) -> None:
     """Raise ``BuildError`` unless every type and shape that onnx infers equals the one that the model states."""
-    checker, inference = imported("onnx.checker"), imported("onnx.shape_inference")
+    checker, inference = import_package("onnx.checker"), import_package("onnx.shape_inference")
     try:
         checker.check_model(model)
         _infer(model)
@@ -28,7 +28,7 @@ def check_model(model: Proto) -> None:
 
 def _infer(model: Proto) -> None:
     """What ``check_model(model, full_check=True)`` infers."""
-    inference, graph = imported("onnx.shape_inference"), model.graph
+    inference, graph = import_package("onnx.shape_inference"), model.graph
     types = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
     constants = {tensor.name: tensor for tensor in graph.initializer}
     results = {info.name for info in graph.output}
@@ -46,7 +46,7 @@ def _part(
     results: Container[str],
 ) -> Proto:
     """A model of some nodes: its inputs are what they read of the others, and every type that is known is stated."""
-    part = imported("onnx").ModelProto(
+    part = import_package("onnx").ModelProto(
         ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions
     )
     written = dict.fromkeys(name for node in nodes for name in node.output)

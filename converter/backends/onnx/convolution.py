@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from prototrt.converter.backends.onnx.axes import squeezed, unsqueezed
+from prototrt.converter.backends.onnx.axes import squeeze, unsqueeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array, fixed
@@ -17,17 +17,17 @@ from prototrt.surgery.ops import Convolution, Deconvolution, Patches
 def convolution(
     model: OnnxModel, op: Convolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> list[str]:
-    return [_convolved(model, "Conv", op, x, kernel, bias)]
+    return [_convolve(model, "Conv", op, x, kernel, bias)]
 
 
 @lowers(Deconvolution)
 def deconvolution(
     model: OnnxModel, op: Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> list[str]:
-    return [_convolved(model, "ConvTranspose", op, x, kernel, bias)]
+    return [_convolve(model, "ConvTranspose", op, x, kernel, bias)]
 
 
-def _convolved(
+def _convolve(
     model: OnnxModel,
     kind: str,
     op: Convolution | Deconvolution,
@@ -38,9 +38,9 @@ def _convolved(
     """A convolution over no axis becomes one over an axis of size 1, because ONNX needs one."""
     if not op.stride:
         lifted = type(op)((1,), (0,), (1,), op.group)
-        image = Tensor(unsqueezed(model, x, 2), x.dtype, (*x.shape, 1))
-        y = _convolved(model, kind, lifted, image, _with_axis(model, kernel), bias)
-        return squeezed(model, y, 2)
+        image = Tensor(unsqueeze(model, x, 2), x.dtype, (*x.shape, 1))
+        y = _convolve(model, kind, lifted, image, _with_axis(model, kernel), bias)
+        return squeeze(model, y, 2)
     weights = kernel if isinstance(kernel, Tensor) else model.array(kernel)
     windows = {"strides": op.stride, "pads": op.pad * 2, "dilations": op.dilation}
     sizes = kernel.shape[2:]
@@ -50,7 +50,7 @@ def _convolved(
 def _with_axis(model: OnnxModel, kernel: Array | Tensor) -> Array | Tensor:
     """A kernel with one axis more, of size 1."""
     if isinstance(kernel, Tensor):
-        name = unsqueezed(model, kernel, kernel.rank)
+        name = unsqueeze(model, kernel, kernel.rank)
         return Tensor(name, kernel.dtype, (*kernel.shape, 1))
     return kernel.reshape(*kernel.shape, 1)
 

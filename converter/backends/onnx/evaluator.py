@@ -17,13 +17,13 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
 )
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
-from prototrt.converter.backends.onnx.api import imported
+from prototrt.converter.backends.onnx.api import import_package
 from prototrt.converter.backends.onnx.export import onnx_from_graph
 from prototrt.converter.backends.onnx.file import write_model
 from prototrt.converter.files.companions.manifest import manifest_of
 from prototrt.converter.files.companions.manifest_reading import (
     WRONG,
-    no_manifest_of_ours,
+    foreign_manifest_error,
     signature_of_manifest,
 )
 from prototrt.converter.files.companions.pinning import Trusted, pin_of, trusted_copy, trusted_manifest
@@ -95,7 +95,7 @@ class OnnxFileEvaluator:
         try:
             self.signature = signature_of_manifest(facts)
         except WRONG as error:
-            raise no_manifest_of_ours(manifest, error) from error
+            raise foreign_manifest_error(manifest, error) from error
         with nullcontext(Path(path)) if pin is None else trusted_copy(path, facts) as model:
             self._model = _OpenModel(model, device)
         _refuse_others("inputs", {value.name for value in self.signature.inputs}, self._model.inputs, path)
@@ -110,7 +110,7 @@ class _OpenModel:
     """A model that onnxruntime has loaded."""
 
     def __init__(self, path: Path, device: str) -> None:
-        runtime = imported("onnxruntime")
+        runtime = import_package("onnxruntime")
         options = runtime.SessionOptions()
         if device == "rtx":
             options.add_provider_for_devices(rtx_devices(), {})
@@ -162,7 +162,7 @@ def rtx_devices() -> list[Any]:
 
     Raises ``BuildError`` where it is not installed, cannot be loaded, or names none.
     """
-    runtime, why = imported("onnxruntime"), "it names no GPU that it supports"
+    runtime, why = import_package("onnxruntime"), "it names no GPU that it supports"
     try:
         plugin = importlib.import_module(RTX_PLUGIN)
         runtime.register_execution_provider_library(plugin.get_ep_name(), plugin.get_library_path())

@@ -11,14 +11,14 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.options import refuse_other
-from prototrt.converter.backends.onnx.api import element_type, imported
+from prototrt.converter.backends.onnx.api import element_type, import_package
 from prototrt.converter.backends.onnx.checking import check_model
 from prototrt.converter.backends.onnx.file import write_model
 from prototrt.converter.backends.onnx.lowering import lower
 from prototrt.converter.backends.onnx.model import OnnxModel, Proto
 from prototrt.converter.backends.onnx.opset import ir_version_of, opset_for, refuse_unknown_types
 from prototrt.converter.backends.onnx.reading import refuse_unread
-from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
 from prototrt.converter.files.readers.names import ReaderName
 from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import refuse_foreign
@@ -66,10 +66,10 @@ def write_onnx(
     # The files are hashed while the model is written.
     with ThreadPoolExecutor(1) as background:
         facts = background.submit(graph_facts, graph)
-        model, weights = checked_onnx(graph, exporting)
+        model, weights = checked_onnx_from_graph(graph, exporting)
         with publication(path) as files:
             write_model(files, path, model, weights.weights)
-            refuse_changed(graph)
+            refuse_changed_files(graph)
             counts = {"opset": model.opset_import[0].version, "nodes": len(model.graph.node)}
             if exporting.onnx_lstm:
                 counts |= _recurrences(model.graph)
@@ -88,7 +88,7 @@ def _recurrences(graph: Proto) -> dict[str, int]:
     }
 
 
-def checked_onnx(graph: Graph, exporting: ExportOptions) -> tuple[Proto, OnnxModel]:
+def checked_onnx_from_graph(graph: Graph, exporting: ExportOptions) -> tuple[Proto, OnnxModel]:
     """``onnx_from_graph`` that no checker, and no program that the model is for, refuses."""
     model, weights = onnx_from_graph(graph, exporting)
     _check(model, weights, exporting)
@@ -143,7 +143,7 @@ def _check(model: Proto, lowered: OnnxModel, exporting: ExportOptions) -> None:
     Inputs of the same type and shape replace large weights: the checker does not need their numbers, and
     would copy them.
     """
-    onnx = imported("onnx")
+    onnx = import_package("onnx")
     checked = onnx.ModelProto()
     checked.CopyFrom(model)
     for name, array in lowered.weights.items():

@@ -16,9 +16,9 @@ from typing import BinaryIO
 import numpy as np
 
 from prototrt.caffe_proto.common.wire_writer import field_head
-from prototrt.converter.backends.onnx.api import element_type, imported
+from prototrt.converter.backends.onnx.api import element_type, import_package
 from prototrt.converter.backends.onnx.model import Proto
-from prototrt.converter.files.writing.ownership import DATA_MARK, Unnamed
+from prototrt.converter.files.writing.ownership import DATA_MARK, DerivedPath
 from prototrt.converter.files.writing.publication import Publication
 from prototrt.surgery.ir import Array
 
@@ -62,7 +62,7 @@ def write_model(
         stream = stack.enter_context(files.create(path))
         pieces = [_inside_piece(name, array) for name, array in weights.items() if name not in outside]
         if outside:
-            data = stack.enter_context(files.create(Unnamed(f"{os.fspath(path)}.data")))
+            data = stack.enter_context(files.create(DerivedPath(f"{os.fspath(path)}.data")))
             pieces += _write_outside(data, f"{Path(path).name}.data", outside)
         _write(stream, model, pieces)
 
@@ -75,7 +75,7 @@ def _outside(weights: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _inside_piece(name: str, array: Array) -> _Piece:
-    head = _described(name, array).SerializeToString()
+    head = _describe(name, array).SerializeToString()
     return _Piece(head + field_head(_TENSOR_RAW_DATA, array.nbytes), array)
 
 
@@ -85,7 +85,7 @@ def _write_outside(stream: BinaryIO, file: str, weights: Mapping[str, Array]) ->
     pieces = []
     for name, array in weights.items():
         stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))
-        tensor = _described(name, array)
+        tensor = _describe(name, array)
         tensor.data_location = _EXTERNAL
         facts = {"location": file, "offset": str(stream.tell()), "length": str(array.nbytes)}
         for key, value in facts.items():
@@ -110,9 +110,11 @@ def _write(stream: BinaryIO, model: Proto, pieces: Iterable[_Piece]) -> None:
         piece.write(stream)
 
 
-def _described(name: str, array: Array) -> Proto:
+def _describe(name: str, array: Array) -> Proto:
     """An initializer without its data."""
-    return imported("onnx").TensorProto(name=name, dims=array.shape, data_type=element_type(array.dtype))
+    return import_package("onnx").TensorProto(
+        name=name, dims=array.shape, data_type=element_type(array.dtype)
+    )
 
 
 def _bytes(array: Array) -> memoryview:

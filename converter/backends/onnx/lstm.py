@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.converter.backends.onnx.axes import squeezed, unsqueezed
+from prototrt.converter.backends.onnx.axes import squeeze, unsqueeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array
@@ -74,7 +74,7 @@ def _operator(
     """ONNX has an order of gates of its own, an axis of directions, and two biases in one."""
     w, r, *biases = (reordered(array, kind, "caffe", "onnx") for array in rows)
     weights = [model.array(array[None]) for array in (w, r, np.concatenate(biases))]
-    first = [unsqueezed(model, state, 0) for state in states]
+    first = [unsqueeze(model, state, 0) for state in states]
     direction = "reverse" if op.reverse else "forward"
     y, *last = model.add_all(
         kind,
@@ -84,4 +84,4 @@ def _operator(
         direction=direction,
         **attributes,
     )
-    return [*(squeezed(model, state, 0) for state in last), squeezed(model, y, 1)]
+    return [*(squeeze(model, state, 0) for state in last), squeeze(model, y, 1)]

@@ -12,7 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import Origin, UnsupportedLayerError
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.backends.onnx.api import ELEMENT_TYPES, imported
+from prototrt.converter.backends.onnx.api import ELEMENT_TYPES, import_package
 from prototrt.converter.backends.sizes import ComputedSize
 from prototrt.surgery.ir import Array, DType, Graph, Node, Shape, Size, Value, fixed, walk
 from prototrt.surgery.ir.shapes import symbol_sources
@@ -45,7 +45,7 @@ class OnnxModel:
     """
 
     def __init__(self, graph: Graph, opset: int) -> None:
-        self.helper = imported("onnx.helper")
+        self.helper = import_package("onnx.helper")
         self.opset = opset
         self.primitives = len([*walk(graph)])
         """The number of nodes, including those in bodies."""
@@ -147,7 +147,7 @@ class OnnxModel:
 
     def _size(self, dim: Size) -> ComputedSize[str]:
         if isinstance(dim, int):
-            return ComputedSize(self.integers(dim), self._combined)
+            return ComputedSize(self.integers(dim), self._combine)
         if dim not in self._open_sizes:
             symbols = {name: self._symbol(name) for name in dim.symbols}
             self._open_sizes[dim] = dim.at(symbols)
@@ -157,11 +157,11 @@ class OnnxModel:
         """The size of an axis of an input, read once."""
         if name not in self._symbols:
             source = symbol_sources(self._inputs)[name]
-            size = ComputedSize(self.sizes(self.tensor(source.input), [source.axis]), self._combined)
+            size = ComputedSize(self.sizes(self.tensor(source.input), [source.axis]), self._combine)
             self._symbols[name] = source.solve(size)
         return self._symbols[name]
 
-    def _combined(self, operation: str, left: str, right: str | int) -> str:
+    def _combine(self, operation: str, left: str, right: str | int) -> str:
         """The name of a computed size. ONNX cuts fractions off, which rounds down what is not negative."""
         kind = {"+": "Add", "*": "Mul", "//": "Div"}[operation]
         return self.add(kind, left, self.integers(right) if isinstance(right, int) else right)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototrt.converter.backends.onnx.axes import squeezed, unsqueezed
+from prototrt.converter.backends.onnx.axes import squeeze, unsqueeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import Array
@@ -25,9 +25,9 @@ def lrn(model: OnnxModel, op: LRN, x: Tensor) -> list[str]:
         numbers = {"alpha": float(op.alpha), "beta": float(op.beta), "bias": float(op.k)}
         return [model.add("LRN", x, size=op.size, **numbers)]
     half = op.size // 2
-    squares = unsqueezed(model, model.add("Mul", x, x), 1)
+    squares = unsqueeze(model, model.add("Mul", x, x), 1)
     window = {"kernel_shape": (op.size, 1, 1), "pads": (half, 0, 0, half, 0, 0)}
-    mean = squeezed(model, model.add("AveragePool", squares, count_include_pad=1, **window), 1)
+    mean = squeeze(model, model.add("AveragePool", squares, count_include_pad=1, **window), 1)
     scaled = model.add("Mul", mean, model.scalar(op.alpha, x.dtype))
     base = model.add("Add", scaled, model.scalar(op.k, x.dtype))
     return [model.add("Mul", x, model.add("Pow", base, model.scalar(-op.beta, x.dtype)))]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from prototrt.caffe_proto.common.errors import BuildError, OptionsError, UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.backends.onnx.api import ELEMENT_TYPES, default_opset, imported
+from prototrt.converter.backends.onnx.api import ELEMENT_TYPES, default_opset, import_package
 from prototrt.converter.backends.onnx.model import OnnxModel, Proto, opset_error
 from prototrt.converter.files.readers.reader import reader_named
 from prototrt.converter.options import ExportOptions
@@ -21,7 +21,7 @@ def opset_for(graph: Graph, exporting: ExportOptions) -> int:
     default is one.
     """
     readers = [*map(reader_named, exporting.readers)]
-    newest: int = imported("onnx.defs").onnx_opset_version()
+    newest: int = import_package("onnx.defs").onnx_opset_version()
     if exporting.opset is None:
         opset = min((default_opset(graph), *(reader.opset for reader in readers)))
         if opset > newest:
@@ -48,7 +48,7 @@ def _refuse_newer(opset: int, newest: int, program: str, fix: Worded) -> None:
 
 def ir_version_of(opset: int) -> int:
     """The oldest file format that may hold this opset: what reads the one reads the other."""
-    helper = imported("onnx.helper")
+    helper = import_package("onnx.helper")
     return int(helper.find_min_ir_version_for([helper.make_opsetid("", opset)]))
 
 
@@ -62,8 +62,8 @@ def refuse_unknown_types(model: Proto, written: OnnxModel) -> None:
 
 def types_in(model: Proto) -> dict[str, str]:
     """The types of the values in a model and in its bodies, as ``float32``, by name."""
-    inferred = imported("onnx.shape_inference").infer_shapes(model)
-    names = {number: name.lower() for name, number in imported("onnx").TensorProto.DataType.items()}
+    inferred = import_package("onnx.shape_inference").infer_shapes(model)
+    names = {number: name.lower() for name, number in import_package("onnx").TensorProto.DataType.items()}
     names[ELEMENT_TYPES[DType.FLOAT32]] = "float32"
     return {
         item.name: names[item.type.tensor_type.elem_type]
@@ -92,7 +92,7 @@ def graphs_in(graph: Proto) -> Iterator[Proto]:
 
 def _first_opset(operator: str, types: list[str | None], opset: int) -> int:
     """The first opset from this one on in which the operator reads these types."""
-    defs = imported("onnx.defs")
+    defs = import_package("onnx.defs")
     newest: int = defs.onnx_opset_version()
     for candidate in range(opset, newest + 1):
         schema = defs.get_schema(operator, candidate)

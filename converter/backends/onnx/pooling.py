@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.backends.onnx.axes import reduced, squeezed
+from prototrt.converter.backends.onnx.axes import reduce_axes, squeeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import fixed
@@ -44,13 +44,13 @@ def max_pool_index(model: OnnxModel, op: MaxPoolIndex, x: Tensor) -> list[str]:
     pads = model.integers(0, 0, *op.before, 0, 0, *op.after)
     seen = model.add("Gather", model.add("Pad", x, pads, nothing), model.array(rows), axis=2)
     seen = model.add("Gather", seen, model.array(columns), axis=4)
-    largest = reduced(model, ReduceKind.MAX, seen, (2, 4), keep=True)
+    largest = reduce_axes(model, ReduceKind.MAX, seen, (2, 4), keep=True)
     candidates = model.add("Where", model.add("Equal", seen, largest), index, far)
-    first = reduced(model, ReduceKind.MIN, candidates, (2, 4), keep=True)
+    first = reduce_axes(model, ReduceKind.MIN, candidates, (2, 4), keep=True)
     # A maximum that is the lowest number itself is larger than nothing.
     counts = model.add("Greater", largest, model.scalar(float(np.finfo(x.dtype.numpy).min), x.dtype))
     chosen = model.add("Where", counts, first, model.scalar(-1, x.dtype))
-    return [squeezed(model, chosen, 2, 4)]
+    return [squeeze(model, chosen, 2, 4)]
 
 
 @lowers(StochasticPool)

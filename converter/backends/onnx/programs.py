@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError
-from prototrt.converter.backends.onnx.api import imported
+from prototrt.converter.backends.onnx.api import import_package
 from prototrt.converter.backends.onnx.export import onnx_from_graph
 from prototrt.converter.backends.onnx.file import write_model
 from prototrt.converter.files.writing.publication import publication
@@ -21,12 +21,12 @@ FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
 PACKAGES = {"opencv": "opencv-python", "openvino": "openvino"}
 
 
-def why_not_here(program: str) -> str | None:
+def missing_program(program: str) -> str | None:
     """Why a program cannot run here, if it cannot."""
     try:
-        if program == "opencv" and int(str(imported("cv2").__version__).partition(".")[0]) < 5:
-            return f"OpenCV {imported('cv2').__version__} is installed, which is older"
-        imported({"opencv": "cv2"}.get(program, program))
+        if program == "opencv" and int(str(import_package("cv2").__version__).partition(".")[0]) < 5:
+            return f"OpenCV {import_package('cv2').__version__} is installed, which is older"
+        import_package({"opencv": "cv2"}.get(program, program))
     except BuildError:
         return f"the package {PACKAGES[program]} cannot be imported"
     return None
@@ -34,7 +34,7 @@ def why_not_here(program: str) -> str | None:
 
 def computes_in_bfloat16() -> bool:
     """Whether OpenVINO does so on this processor, where nobody states a precision."""
-    chosen = imported("openvino").Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
+    chosen = import_package("openvino").Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
     return bool(chosen.to_string() == "bf16")
 
 
@@ -46,7 +46,7 @@ class ProgramEvaluator:
     """
 
     def __init__(self, graph: Graph, program: str, settings: Mapping[str, str] | None = None) -> None:
-        if reason := why_not_here(program):
+        if reason := missing_program(program):
             raise BuildError(f"{program} cannot compute: {reason}", fix=f"pip install {PACKAGES[program]}")
         self._names = [value.name for value in graph.outputs]
         model, weights = onnx_from_graph(graph, ExportOptions(readers=(program,)))  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ class ProgramEvaluator:
 class _OpenCv:
     def __init__(self, file: str, settings: Mapping[str, str]) -> None:
         with _without_log():
-            self._net: Any = imported("cv2").dnn.readNet(file)
+            self._net: Any = import_package("cv2").dnn.readNet(file)
 
     def run(self, feeds: Mapping[str, Array], names: list[str]) -> list[Array]:
         with _without_log():
@@ -82,7 +82,7 @@ class _OpenCv:
 @contextmanager
 def _without_log() -> Iterator[None]:
     """OpenCV's log writes the names of a net to the terminal as they are; its exceptions hold the same words."""
-    logging = imported("cv2").utils.logging
+    logging = import_package("cv2").utils.logging
     before = logging.setLogLevel(logging.LOG_LEVEL_SILENT)
     try:
         yield
@@ -92,7 +92,7 @@ def _without_log() -> Iterator[None]:
 
 class _OpenVino:
     def __init__(self, file: str, settings: Mapping[str, str]) -> None:
-        core = imported("openvino").Core()
+        core = import_package("openvino").Core()
         self._net: Any = core.compile_model(core.read_model(file), "CPU", dict(settings))
 
     def run(self, feeds: Mapping[str, Array], names: list[str]) -> list[Array]:

@@ -81,7 +81,7 @@ def concat(model: OnnxModel, op: Concat, *inputs: Tensor) -> list[str]:
 
 @lowers(Reverse)
 def reverse(model: OnnxModel, op: Reverse, x: Tensor) -> list[str]:
-    return [reversed_along(model, x, op.axis)]
+    return [reverse_axis(model, x, op.axis)]
 
 
 @lowers(ReverseSequence)
@@ -92,7 +92,7 @@ def reverse_sequence(model: OnnxModel, op: ReverseSequence, x: Tensor, lengths: 
     return [model.add("ReverseSequence", x, counts, time_axis=0, batch_axis=1)]
 
 
-def reversed_along(model: OnnxModel, x: Tensor, axis: int) -> str:
+def reverse_axis(model: OnnxModel, x: Tensor, axis: int) -> str:
     """The elements of one axis from the last to the first."""
     last, before_first, backwards = model.integers(-1), model.integers(-(1 << 31)), model.integers(-1)
     return model.add("Slice", x, last, before_first, model.integers(axis), backwards)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.converter.backends.onnx.api import ELEMENT_TYPES
-from prototrt.converter.backends.onnx.axes import squeezed, unsqueezed
+from prototrt.converter.backends.onnx.axes import squeeze, unsqueeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
 from prototrt.surgery.ir import DType, fixed
@@ -21,7 +21,7 @@ def non_max_suppression(model: OnnxModel, op: NonMaxSuppression, boxes: Tensor, 
     rows = model.add(
         "NonMaxSuppression",
         boxes,
-        unsqueezed(model, scores, 1),
+        unsqueeze(model, scores, 1),
         model.integers(size),
         model.array(np.array([op.threshold], np.float32)),
         model.array(np.zeros(1, np.float32)),
@@ -29,5 +29,5 @@ def non_max_suppression(model: OnnxModel, op: NonMaxSuppression, boxes: Tensor, 
     count = model.add("Slice", model.add("Shape", rows), model.integers(0), model.integers(1))
     ones = model.add("Expand", model.scalar(1, DType.FLOAT32), count)
     nothing = model.array(np.zeros((lists, 1, size), np.float32))
-    kept = squeezed(model, model.add("ScatterND", nothing, rows, ones), 1)
+    kept = squeeze(model, model.add("ScatterND", nothing, rows, ones), 1)
     return [model.add("Cast", kept, to=ELEMENT_TYPES[DType.BOOL])]

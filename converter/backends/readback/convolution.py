@@ -17,7 +17,7 @@ from prototrt.converter.backends.readback.registry import (
     evaluates,
     weights_array,
 )
-from prototrt.converter.backends.readback.windows import Window, padded, windows_along
+from prototrt.converter.backends.readback.windows import Window, pad, windows_along
 
 
 def _with_bias(y: Array, bias: Array | None) -> Array:
@@ -34,7 +34,7 @@ def convolution(layer: Layer) -> Evaluate:
     def evaluate(x: Array, kernel: Array | None = stored_kernel, bias: Array | None = None) -> Array:
         assert kernel is not None
         walks = window.walks(x.shape[2:])
-        views = padded(x, walks, 0)
+        views = pad(x, walks, 0)
         for axis, walk in enumerate(walks, 2):
             views = windows_along(views, axis, walk)
         matrix = kernel.reshape(groups, maps // groups, -1)
@@ -63,13 +63,13 @@ def deconvolution(layer: Layer) -> Evaluate:
     def evaluate(x: Array, kernel: Array | None = stored_kernel, bias: Array | None = None) -> Array:
         assert kernel is not None
         kernel = kernel.reshape(groups, x.shape[1] // groups, -1, *size)
-        y = _cropped(_scattered(x, kernel, window), x.shape[2:], window)
+        y = _crop(_scatter(x, kernel, window), x.shape[2:], window)
         return _with_bias(y, stored_bias if bias is None else bias)
 
     return evaluate
 
 
-def _scattered(x: Array, kernel: Array, window: Window) -> Array:
+def _scatter(x: Array, kernel: Array, window: Window) -> Array:
     """Each input element adds a scaled copy of the kernel (G, C/G, K/G, window...) to the result."""
     groups, inputs, outputs = kernel.shape[:3]
     lengths = x.shape[2:]
@@ -93,7 +93,7 @@ def _behind(indices: Iterable[int | slice]) -> Any:
     return (..., *indices)
 
 
-def _cropped(y: Array, lengths: Shape, window: Window) -> Array:
+def _crop(y: Array, lengths: Shape, window: Window) -> Array:
     before, after = window.before, window.after
     if window.mode.startswith("SAME"):
         sizes = zip(y.shape[2:], lengths, window.stride, strict=True)

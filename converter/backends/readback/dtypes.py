@@ -70,24 +70,24 @@ class NetworkTensor:
                 f"but the network says {self.dtype} {self.shape}",
                 where=where,
             )
-        return _rounded(value.astype(self.held_dtype, copy=False), self.dtype)
+        return _round(value.astype(self.held_dtype, copy=False), self.dtype)
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
     return "i" if dtype.kind == "u" else dtype.kind
 
 
-def _rounded(value: Array, dtype: str) -> Array:
+def _round(value: Array, dtype: str) -> Array:
     if dtype == "HALF":
         return value.astype(np.float16).astype(np.float32)
     if dtype == "BF16":
-        return _rounded_to_bfloat16(value)
+        return _round_to_bfloat16(value)
     if dtype == "FP8":
-        return _rounded_to_float8(value)
+        return _round_to_float8(value)
     return value
 
 
-def _rounded_to_bfloat16(value: Array) -> Array:
+def _round_to_bfloat16(value: Array) -> Array:
     # bfloat16 is the upper half of a float32. Adding a bit less than half of the last kept bit, and that
     # bit itself, before cutting the lower half off rounds to nearest, ties to even.
     bits = np.array(value, np.float32, order="C").view(np.uint32)
@@ -96,7 +96,7 @@ def _rounded_to_bfloat16(value: Array) -> Array:
     return np.where(np.isnan(value), np.float32(np.nan), cut.view(np.float32))
 
 
-def _rounded_to_float8(value: Array) -> Array:
+def _round_to_float8(value: Array) -> Array:
     # e4m3 keeps 3 bits after the first one, and 2^-9 is its smallest number. 448 is the largest; the layer that
     # writes the tensor clamps to it.
     _, exponent = np.frexp(value)

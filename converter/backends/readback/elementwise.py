@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.converter.backends.readback.registry import Array, Evaluate, Layer, evaluates, open_for_nan
 
 
-def _divided(a: Array, b: Array) -> Array:
+def _divide(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return np.asarray(a / b)
     # Integers go towards zero, as C++ has it.
@@ -30,7 +30,7 @@ def _min(a: Array, b: Array) -> Array:
 
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "AND": np.logical_and,
-    "DIV": _divided,
+    "DIV": _divide,
     "EQUAL": np.equal,
     "FLOOR_DIV": np.floor_divide,
     "GREATER": np.greater,

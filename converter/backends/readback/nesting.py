@@ -47,7 +47,7 @@ class Nesting:
         for layer in self._layers:
             loops = self._inside[layer]
             for name in layer.reads:
-                loops |= self._seen_from_outside(name)
+                loops |= self._outside_reads(name)
             if layer.loop is not None:
                 self._around[layer.loop] |= loops - {layer.loop}
                 loops.add(layer.loop)
@@ -55,7 +55,7 @@ class Nesting:
                 loops |= self._around[loop]
         return self._size() > before
 
-    def _seen_from_outside(self, name: str) -> set[str]:
+    def _outside_reads(self, name: str) -> set[str]:
         writer = self._writers.get(name)
         if writer is None:
             return set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.converter.backends.readback.registry import Array, Evaluate, Layer, evaluates
-from prototrt.converter.backends.readback.windows import Window, WindowSteps, padded, windows_along
+from prototrt.converter.backends.readback.windows import Window, WindowSteps, pad, windows_along
 
 
 @evaluates("POOLING")
@@ -26,7 +26,7 @@ def pooling(layer: Layer) -> Evaluate:
 
 
 def _maximum(x: Array, walks: list[WindowSteps]) -> Array:
-    y = padded(x, walks, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+    y = pad(x, walks, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
     for axis, walk in enumerate(walks, x.ndim - len(walks)):
         y = windows_along(y, axis, walk).max(-1)
     return y
@@ -37,7 +37,7 @@ def _average(x: Array, walks: list[WindowSteps], exclusive: bool) -> Array:
 
     What rounding up adds after the padding is never counted.
     """
-    y = padded(x, walks, 0)
+    y = pad(x, walks, 0)
     for axis, walk in enumerate(walks, x.ndim - len(walks)):
         low, high = (0, walk.length) if exclusive else (-walk.before, walk.length + walk.after)
         count = walk.overlap(low, high).astype(np.float32)

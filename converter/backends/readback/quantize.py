@@ -16,7 +16,7 @@ def quantize(layer: Layer) -> Evaluate:
     axis, kind = layer.axis, layer.get_output(0).dtype.name
 
     def evaluate(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
-        y = x / _aligned(scale, zero_point, x, axis)
+        y = x / _align(scale, zero_point, x, axis)
         if kind == "FP8":
             return np.clip(y, -_LARGEST_FP8, _LARGEST_FP8)  # the tensor rounds what it holds
         return np.clip(np.rint(y), -128, 127).astype(np.int8)
@@ -29,12 +29,12 @@ def dequantize(layer: Layer) -> Evaluate:
     axis = layer.axis
 
     def evaluate(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
-        return x.astype(np.float32) * _aligned(scale, zero_point, x, axis)
+        return x.astype(np.float32) * _align(scale, zero_point, x, axis)
 
     return evaluate
 
 
-def _aligned(scale: Array, zero_point: Array | None, x: Array, axis: int) -> Array:
+def _align(scale: Array, zero_point: Array | None, x: Array, axis: int) -> Array:
     if zero_point is not None and np.any(zero_point):
         raise UnsupportedLayerError("the zero point is not 0, but TensorRT only quantizes symmetrically")
     if scale.size == 1:

@@ -68,13 +68,15 @@ def topk(layer: Layer) -> Evaluate:
         k = static_k if dynamic_k is None else int(dynamic_k)
         if k > x.shape[axis]:
             raise ValueError(f"k is {k}, but axis {axis} has {x.shape[axis]} elements")
-        order = np.take(_descending(x, axis) if largest else np.argsort(x, axis, "stable"), range(k), axis)
+        order = np.take(
+            _sort_descending(x, axis) if largest else np.argsort(x, axis, "stable"), range(k), axis
+        )
         return np.take_along_axis(x, order, axis), order
 
     return evaluate
 
 
-def _descending(x: Array, axis: int) -> Array:
+def _sort_descending(x: Array, axis: int) -> Array:
     # Sorting the mirror image and mirroring the result back keeps the first of equals in front.
     order = np.argsort(np.flip(x, axis), axis, "stable")
     mirrored: Array = x.shape[axis] - 1 - np.flip(order, axis)

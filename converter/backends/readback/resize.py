@@ -35,7 +35,7 @@ def resize(layer: Layer) -> Evaluate:
     upper = layer.selector_for_single_pixel.name == "UPPER"
 
     def evaluate(x: Array, dynamic: Array | None = None) -> Array:
-        sizes = integers(dynamic) if dynamic is not None else static or _scaled(x.shape, scales)
+        sizes = integers(dynamic) if dynamic is not None else static or _scale(x.shape, scales)
         y = x
         for axis, size in enumerate(sizes):
             if size == x.shape[axis]:
@@ -47,7 +47,7 @@ def resize(layer: Layer) -> Evaluate:
     return evaluate
 
 
-def _scaled(shape: Shape, scales: tuple[float, ...]) -> Shape:
+def _scale(shape: Shape, scales: tuple[float, ...]) -> Shape:
     exact = [size * scale for size, scale in zip(shape, scales, strict=True)]
     if any(size != math.floor(size) for size in exact):
         raise UnsupportedLayerError(

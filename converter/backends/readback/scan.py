@@ -62,7 +62,7 @@ class LoopOutput:
     axis: int
     reverse: bool
 
-    def joined(self, trips: list[Array], values: Values) -> Array:
+    def join(self, trips: list[Array], values: Values) -> Array:
         length = int(values[self.length])
         if len(trips) != length:
             # TensorRT leaves what an early end does not write undefined: there is nothing to compare with.
@@ -114,7 +114,7 @@ class LoopAction:
         for source, target in self.last_values:
             values[target] = values[source]
         for output, parts in zip(self.outputs, collected, strict=True):
-            values[output.output.name] = output.joined(parts, values)
+            values[output.output.name] = output.join(parts, values)
 
     def _goes_on(self, values: Values) -> bool:
         for action in self.guard:

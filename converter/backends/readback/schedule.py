@@ -38,13 +38,13 @@ class _Scheduler:
         """The actions of a loop's body, or of the network, each after what it reads."""
         actions: list[Action] = [_layer_action(layer) for layer in self._bodies.get(loop, [])]
         actions += [self._loop_action(child) for child in self._children.get(loop, [])]
-        return _ordered(actions)
+        return _order(actions)
 
     def _loop_action(self, loop: str) -> LoopAction:
         body = self.actions_in(loop)
         boundary = self._boundaries[loop]
         count, condition = _trip_limits(loop, boundary)
-        guard = _needed_for(condition, body)
+        guard = _dependencies(condition, body)
         last, joined = _loop_outputs(boundary)
         read = {name for layer in boundary for name in layer.reads}.union(*(action.reads for action in body))
         return LoopAction(
@@ -75,7 +75,7 @@ def _layer_action(layer: NetworkLayer) -> LayerAction:
     return LayerAction(layer.where, evaluate, layer.inputs, layer.outputs)
 
 
-def _ordered(actions: Sequence[Action]) -> list[Action]:
+def _order(actions: Sequence[Action]) -> list[Action]:
     writers = {name: action for action in actions for name in action.writes}
     needs = {
         action: [writers[name] for name in sorted(action.reads) if name in writers] for action in actions
@@ -89,7 +89,7 @@ def _ordered(actions: Sequence[Action]) -> list[Action]:
         ) from error
 
 
-def _needed_for(tensor: str | None, actions: Sequence[Action]) -> list[Action]:
+def _dependencies(tensor: str | None, actions: Sequence[Action]) -> list[Action]:
     """Those of the ordered actions without which the tensor cannot be computed."""
     tensors = {tensor}
     needed: list[Action] = []

@@ -19,7 +19,7 @@ from prototrt.converter.backends.readback.registry import (
 _INSIDE: dict[str, Callable[[Array, int], Array]] = {
     "CLAMP": lambda places, length: np.clip(places, 0, length - 1),
     "FILL": lambda places, length: np.clip(places, 0, length - 1),  # then painted over
-    "REFLECT": lambda places, length: _reflected(places, length),
+    "REFLECT": lambda places, length: _reflect(places, length),
     "WRAP": lambda places, length: places % length,
 }
 """Where a place outside an axis is read, by sample mode."""
@@ -47,13 +47,13 @@ def shuffle(layer: Layer) -> Evaluate:
         target = static if dynamic is None else integers(dynamic)
         y = x.transpose(first[: x.ndim])
         if target is not None:
-            y = y.reshape(_resolved(target, y.shape, zero_copies))
+            y = y.reshape(_resolve(target, y.shape, zero_copies))
         return y.transpose(second[: y.ndim])
 
     return evaluate
 
 
-def _resolved(target: Shape, shape: Shape, zero_copies: bool) -> Shape:
+def _resolve(target: Shape, shape: Shape, zero_copies: bool) -> Shape:
     """-1 is left to numpy, for which it means the same."""
     return tuple(shape[i] if size == 0 and zero_copies else size for i, size in enumerate(target))
 
@@ -106,7 +106,7 @@ def slice_(layer: Layer) -> Evaluate:
     return evaluate
 
 
-def _reflected(places: Array, length: int) -> Array:
+def _reflect(places: Array, length: int) -> Array:
     # The mirrors are at the centers of the outermost elements, so these are not repeated.
     period = max(1, 2 * (length - 1))
     return np.asarray(np.minimum(places % period, period - places % period))

@@ -33,14 +33,14 @@ def nms(layer: Layer) -> Evaluate:
                 own = corners if corners.ndim == 2 else corners[:, label]
                 order = np.argsort(-scores[batch, :, label], kind="stable")[:limit]
                 order = order[scores[batch, order, label] > least_score]
-                rows += [[batch, label, box] for box in _kept(own, order, least_overlap)[: int(most)]]
+                rows += [[batch, label, box] for box in _suppress(own, order, least_overlap)[: int(most)]]
         triples = np.array(rows, np.int32).reshape(-1, 3)
         return triples, np.array(len(triples), np.int32)
 
     return evaluate
 
 
-def _kept(corners: Array, order: Array, threshold: float) -> list[int]:
+def _suppress(corners: Array, order: Array, threshold: float) -> list[int]:
     low = np.minimum(corners[:, :2], corners[:, 2:])
     high = np.maximum(corners[:, :2], corners[:, 2:])
     areas = (high - low).prod(1)

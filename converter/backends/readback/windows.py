@@ -81,7 +81,7 @@ class Window:
         return WindowSteps(length, count, self.size[i], stride, self.dilation[i], before, after)
 
 
-def padded(x: Array, walks: list[WindowSteps], value: float) -> Array:
+def pad(x: Array, walks: list[WindowSteps], value: float) -> Array:
     """``x`` with what the walks need around its last axes."""
     widths = [(walk.before, walk.after + walk.surplus) for walk in walks]
     if not any(map(any, widths)):

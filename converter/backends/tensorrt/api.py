@@ -92,17 +92,17 @@ def find_backend(name: BackendName = "auto") -> Backend:
     Raises ``BuildError`` if it is not installed.
     """
     if narrow("backend", name, get_args(BackendName)) != "auto":
-        return _imported(name)
+        return _import(name)
     try:
-        enterprise = _imported("enterprise")
+        enterprise = _import("enterprise")
         enterprise.builder(enterprise.trt.Logger(enterprise.trt.Logger.INTERNAL_ERROR))
     except BuildError as error:
         log.debug("backend enterprise is not used: %s", error)
-        return _imported("rtx")
+        return _import("rtx")
     return enterprise
 
 
-def _imported(name: BackendName) -> Backend:
+def _import(name: BackendName) -> Backend:
     try:
         module = importlib.import_module(_MODULES[name])
     except (ImportError, OSError) as error:
@@ -110,18 +110,18 @@ def _imported(name: BackendName) -> Backend:
         why = "is not installed" if is_missing else f"cannot be imported: {error}"
         raise BuildError(
             f"backend {name} needs the package {_MODULES[name]}, which {why}",
-            fix=_how_to_install(name, "" if is_missing else "--force-reinstall "),
+            fix=_install_command(name, "" if is_missing else "--force-reinstall "),
         ) from error
     backend = Backend(name, module)
     if name == "enterprise" and int(backend.version.split(".")[0]) < _OLDEST_ENTERPRISE:
         raise BuildError(
             f"tensorrt {backend.version} is too old, expected {_OLDEST_ENTERPRISE} or later",
-            fix=_how_to_install(name, "--upgrade "),
+            fix=_install_command(name, "--upgrade "),
         )
     return backend
 
 
-def _how_to_install(name: str, how: str) -> str:
+def _install_command(name: str, how: str) -> str:
     """The command for pip; ``how`` is an option of it, with a blank, or empty."""
     if sys.platform in _SYSTEMS:
         return f"pip install {how}{_PACKAGES[name]}"

@@ -30,7 +30,7 @@ from prototrt.converter.files import black_box
 from prototrt.converter.files.companions.manifest import (
     describe,
     graph_facts,
-    refuse_changed,
+    refuse_changed_files,
     sha256_of_graph,
 )
 from prototrt.converter.files.machine_types import refuse_types
@@ -62,7 +62,7 @@ class Plan:
         return f"<Plan {self.facts['network']}: {self.plan.nbytes:,} bytes, {tensorrt}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.plan.tobytes(), dict(self.facts))
+        return _unpickle, (self.plan.tobytes(), dict(self.facts))
 
     @cached_property
     def sha256(self) -> str:
@@ -92,7 +92,7 @@ class Plan:
             describe(files, path, self.manifest, header)
 
 
-def _unpickled(plan: bytes, facts: Mapping[str, Any]) -> Plan:
+def _unpickle(plan: bytes, facts: Mapping[str, Any]) -> Plan:
     return Plan(memoryview(plan), facts)
 
 
@@ -106,8 +106,8 @@ STREAMED_FROM = 1 << 28
 def build(graph: Graph, options: BuildOptions) -> Plan:
     """Build a serialized engine from a graph, which computes in the types of the graph. Raises ``BuildError``."""
     refuse_other("build", graph, Graph)
-    with _prepared(graph, options) as job:
-        plan = job.serialized()
+    with _prepare(graph, options) as job:
+        plan = job.serialize()
         for file, content in job.companions(plan).items():
             with atomic_write(file) as stream:
                 stream.write(content)
@@ -127,7 +127,7 @@ def build_file(
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
     See docs/decisions/0005-plans-are-streamed.md.
     """
-    with _prepared(graph, options) as job, publication(path) as files:
+    with _prepare(graph, options) as job, publication(path) as files:
         with files.create(path) as file, ThreadPoolExecutor(2) as threads:
             stream = HashedStream(file, threads)
             plan = job.stream(stream.write)
@@ -162,9 +162,9 @@ class _PlanBuild:
     graph_facts: Future[dict[str, Any]]
     graph_sha256: Future[str]
 
-    def serialized(self) -> memoryview:
+    def serialize(self) -> memoryview:
         """Build the plan in memory."""
-        with self._timed():
+        with self._watch_time():
             plan = self.network.builder.build_serialized_network(self.network.definition, self.config)
         if plan is None:
             raise self._failure()
@@ -175,11 +175,11 @@ class _PlanBuild:
         build = getattr(self.network.builder, "build_serialized_network_to_stream", None)
         is_small = self.network.weights_bytes < STREAMED_FROM
         if build is None or is_small or self.options.export_layer_info is not None:
-            plan = self.serialized()
+            plan = self.serialize()
             write(plan)
             return plan
         writer = _stream_writer(self.network.trt, write)
-        with self._timed():
+        with self._watch_time():
             done = build(self.network.definition, self.config, writer)
         if writer.failure is not None:
             raise writer.failure
@@ -199,7 +199,7 @@ class _PlanBuild:
 
     def facts(self) -> dict[str, Any]:
         """The manifest without the facts that need the finished plan."""
-        refuse_changed(self.graph)
+        refuse_changed_files(self.graph)
         return {
             **self.graph_facts.result(),
             "graph": {"sha256": self.graph_sha256.result()},
@@ -228,7 +228,7 @@ class _PlanBuild:
         return error
 
     @contextmanager
-    def _timed(self) -> Iterator[None]:
+    def _watch_time(self) -> Iterator[None]:
         started = time.perf_counter()
         black_box.note(black_box.TASK, "TensorRT built the engine")
         yield
@@ -258,7 +258,7 @@ def _refuse_types_of_gpu(graph: Graph, backend: str) -> None:
 
 
 @contextmanager
-def _prepared(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
+def _prepare(graph: Graph, options: BuildOptions) -> Iterator[_PlanBuild]:
     backend = find_backend(options.backend)
     refuse_for(Option("backend", backend.name), backend.name, options)
     refuse_without_gpu(backend.name, options, _has_gpu)
@@ -288,10 +288,10 @@ def network_of(
     graph: Graph, backend: Backend, tile: TileLowering = "native", *, keep_batch_norm: bool = False
 ) -> Network:
     """The graph as TensorRT's network, before it is built."""
-    return filled(Network(backend, tile), graph, keep_batch_norm=keep_batch_norm)
+    return fill_network(Network(backend, tile), graph, keep_batch_norm=keep_batch_norm)
 
 
-def filled(network: N, graph: Graph, *, keep_batch_norm: bool = False) -> N:
+def fill_network(network: N, graph: Graph, *, keep_batch_norm: bool = False) -> N:
     """The network, once it has the layers of the graph."""
     prepared = lowered(graph, "tensorrt-batch-norm" if keep_batch_norm else "tensorrt")
     lower(prepared, network)

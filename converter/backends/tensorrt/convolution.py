@@ -10,13 +10,13 @@ import numpy as np
 
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.converter.backends.tensorrt.shape import shuffled
+from prototrt.converter.backends.tensorrt.shape import shuffle
 from prototrt.converter.backends.tensorrt.windows import (
-    laid_out,
+    gather_windows,
     lift_of,
-    lifted,
-    padded_around,
+    pad_spatially,
     refuse_many_spatial_axes,
+    with_unit_axes,
 )
 from prototrt.surgery.ir import Array, DType
 from prototrt.surgery.ops import Convolution, Deconvolution, Patches
@@ -27,7 +27,7 @@ def convolution(
     network: Network, op: Convolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> list[Tensor]:
     refuse_many_spatial_axes(network, len(op.stride))
-    return [_convolved(network, op, x, kernel, bias)]
+    return [_convolve(network, op, x, kernel, bias)]
 
 
 @lowers(Deconvolution)
@@ -39,10 +39,10 @@ def deconvolution(
     if is_constant and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
         # RTX: "Strided & Dilated Deconv are currently not supported".
         kernel, op = _with_holes(kernel, op.dilation), replace(op, dilation=(1,) * len(op.dilation))
-    return [_convolved(network, op, x, kernel, bias)]
+    return [_convolve(network, op, x, kernel, bias)]
 
 
-def _convolved(
+def _convolve(
     network: Network, op: Convolution | Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> Tensor:
     lift, window = lift_of(op.stride), tuple(kernel.shape)[2:]
@@ -65,7 +65,7 @@ def _convolved(
                 layer.set_input(position, _lifted_tensor(network, each, lift if position == 1 else 0))
         return layer.get_output(0)
 
-    return lifted(network, x, lift, convolved)
+    return with_unit_axes(network, x, lift, convolved)
 
 
 def _weights(network: Network, operand: Array | Tensor) -> Any:
@@ -79,7 +79,7 @@ def _lifted_tensor(network: Network, operand: Array | Tensor, lift: int) -> Tens
     """A kernel as a tensor, with ``lift`` axes of size 1 after its channels."""
     tensor = network.constant_array(operand) if isinstance(operand, np.ndarray) else operand
     sizes = tuple(tensor.shape)
-    return shuffled(network, tensor, (*sizes[:2], *(1,) * lift, *sizes[2:])) if lift else tensor
+    return shuffle(network, tensor, (*sizes[:2], *(1,) * lift, *sizes[2:])) if lift else tensor
 
 
 def _with_holes(kernel: Array, dilation: tuple[int, ...]) -> Array:
@@ -95,8 +95,8 @@ def _with_holes(kernel: Array, dilation: tuple[int, ...]) -> Array:
 def patches(network: Network, op: Patches, x: Tensor) -> list[Tensor]:
     refuse_many_spatial_axes(network, len(op.window))
     channels = x.shape[1]
-    seen = laid_out(
-        network, padded_around(network, x, op.pad, op.pad, 0.0), op.window, op.stride, op.dilation
+    seen = gather_windows(
+        network, pad_spatially(network, x, op.pad, op.pad, 0.0), op.window, op.stride, op.dilation
     )
     joined = network.add("shuffle", seen)
     joined.reshape_dims = (0, channels * math.prod(op.window), *tuple(seen.shape)[2 + len(op.window) :])

@@ -9,17 +9,17 @@ import numpy as np
 from prototrt.converter.backends.tensorrt.elementwise import number_like
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.converter.backends.tensorrt.shape import shuffled
+from prototrt.converter.backends.tensorrt.shape import shuffle
 from prototrt.surgery.ir import Size
 from prototrt.surgery.ops import Count
 
 
 @lowers(Count)
 def count(network: Network, op: Count) -> list[Tensor]:
-    return [counted(network, op.size, op.first, op.step)]
+    return [count_from(network, op.size, op.first, op.step)]
 
 
-def counted(
+def count_from(
     network: Network, size: Size, first: Size = 0, step: Size = 1, shape: Sequence[int] = (-1,)
 ) -> Tensor:
     """``first``, ``first + step``, ..., ``size`` numbers, int32; a constant if all three are known.
@@ -34,12 +34,12 @@ def counted(
     for place, tensor in enumerate(ends):
         layer.set_input(place, tensor)
     row = layer.get_output(0)
-    return row if len(shape) == 1 else shuffled(network, row, tuple(shape))
+    return row if len(shape) == 1 else shuffle(network, row, tuple(shape))
 
 
 def size_like(network: Network, x: Tensor, size: Size) -> Tensor:
     """A size of the rank and the type of x, which broadcasts against it."""
     if isinstance(size, int):
         return number_like(network, x, size)
-    row = shuffled(network, network.sizes((size,)), (1,) * len(x.shape))
+    row = shuffle(network, network.sizes((size,)), (1,) * len(x.shape))
     return row if x.dtype == network.trt.int32 else network.add("cast", row, x.dtype).get_output(0)

@@ -218,11 +218,11 @@ class Network:
             return self.constant_array(np.array([dim], np.int32))
         assert isinstance(dim, OpenSize), "no engine has sizes that depend on the data"
         if (dim,) not in self._sizes:
-            symbols = {name: ComputedSize(self._symbol(name), self._combined) for name in symbols_of(dim)}
+            symbols = {name: ComputedSize(self._symbol(name), self._combine) for name in symbols_of(dim)}
             self._sizes[(dim,)] = dim.at(symbols).size
         return self._sizes[(dim,)]
 
-    def _combined(self, operation: str, left: Tensor, right: Tensor | int) -> Tensor:
+    def _combine(self, operation: str, left: Tensor, right: Tensor | int) -> Tensor:
         """Two sizes, int32 tensors (1,), combined to a third."""
         kinds = {
             "+": self.enum("ElementWiseOperation", "SUM"),
@@ -240,7 +240,7 @@ class Network:
             # From version 10 on, shapes are int64.
             shape = self.add("cast", self.add("shape", tensor).get_output(0), self.trt.int32).get_output(0)
             size = self.add("slice", shape, [source.axis], [1], [1]).get_output(0)
-            self._read[name] = source.solve(ComputedSize(size, self._combined)).size
+            self._read[name] = source.solve(ComputedSize(size, self._combine)).size
         return self._read[name]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from prototrt.converter.backends.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.converter.backends.tensorrt.shape import shuffled
+from prototrt.converter.backends.tensorrt.shape import shuffle
 from prototrt.surgery.ir import Array
 from prototrt.surgery.ops import LRN, Affine, Softmax
 
@@ -49,8 +49,8 @@ def _mean_over_channels(network: Network, x: Tensor, size: int) -> Tensor:
 @lowers(Softmax)
 def softmax(network: Network, op: Softmax, x: Tensor) -> list[Tensor]:
     if len(x.shape) == 1:  # TensorRT needs two axes
-        (row,) = softmax(network, Softmax(1), shuffled(network, x, (1, x.shape[0])))
-        return [shuffled(network, row, (x.shape[0],))]
+        (row,) = softmax(network, Softmax(1), shuffle(network, x, (1, x.shape[0])))
+        return [shuffle(network, row, (x.shape[0],))]
     layer = network.add("softmax", x)
     layer.axes = 1 << op.axis
     assert layer.axes == 1 << op.axis, "TensorRT keeps the old axes where it refuses new ones"

@@ -9,7 +9,13 @@ import numpy as np
 from prototrt.converter.backends.tensorrt.elementwise import elementwise
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Layer, Network, Tensor
-from prototrt.converter.backends.tensorrt.windows import laid_out, lift_of, lifted, padded_around, places_seen
+from prototrt.converter.backends.tensorrt.windows import (
+    gather_windows,
+    lift_of,
+    pad_spatially,
+    window_places,
+    with_unit_axes,
+)
 from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops import AveragePool, MaxPool, MaxPoolIndex, StochasticPool
 
@@ -19,15 +25,15 @@ _REDUCE = {"MAX": "MAX", "AVERAGE": "AVG"}
 
 @lowers(MaxPool)
 def max_pool(network: Network, op: MaxPool, x: Tensor) -> list[Tensor]:
-    return [_pooled(network, op, x, "MAX")]
+    return [_pool(network, op, x, "MAX")]
 
 
 @lowers(AveragePool)
 def average_pool(network: Network, op: AveragePool, x: Tensor) -> list[Tensor]:
-    return [_pooled(network, op, x, "AVERAGE")]
+    return [_pool(network, op, x, "AVERAGE")]
 
 
-def _pooled(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -> Tensor:
+def _pool(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -> Tensor:
     if _sees_everything(op, network.input_shape):
         # One window over everything may be larger than TensorRT's windows.
         axes = sum(1 << axis for axis in range(2, 2 + len(op.window)))
@@ -43,7 +49,7 @@ def _pooled(network: Network, op: MaxPool | AveragePool, x: Tensor, kind: str) -
             layer.average_count_excludes_padding = True
         return layer.get_output(0)
 
-    return lifted(network, x, lift, padded)
+    return with_unit_axes(network, x, lift, padded)
 
 
 def _sees_everything(op: MaxPool | AveragePool, x: Shape) -> bool:
@@ -71,12 +77,12 @@ def max_pool_index(network: Network, op: MaxPoolIndex, x: Tensor) -> list[Tensor
     """
     places = np.arange(x.shape[2] * x.shape[3], dtype=np.float32).reshape(tuple(x.shape)[2:])
     padded = np.pad(places, list(zip(op.before, op.after, strict=True)), constant_values=np.inf)
-    seen = laid_out(
-        network, padded_around(network, x, op.before, op.after, -math.inf), op.window, op.stride, (1, 1)
+    seen = gather_windows(
+        network, pad_spatially(network, x, op.before, op.after, -math.inf), op.window, op.stride, (1, 1)
     )
     largest = _over_places(network, seen, "MAX")
     is_largest = elementwise(network, seen, largest, "EQUAL")
-    candidates = _selected(network, is_largest, _indices(padded, op), math.inf)
+    candidates = _select(network, is_largest, _indices(padded, op), math.inf)
     first = _over_places(network, candidates, "MIN")
     # A maximum that is the lowest number itself is larger than nothing.
     counts = elementwise(network, largest, _constant(network, _LOWEST, 6), "GREATER")
@@ -88,7 +94,7 @@ def max_pool_index(network: Network, op: MaxPoolIndex, x: Tensor) -> list[Tensor
 
 def _indices(padded: Array, op: MaxPoolIndex) -> Array:
     """The indices of what each window sees: (1, 1, places, places, windows, windows)."""
-    rows, columns = places_seen(padded.shape, op.window, op.stride, (1, 1))
+    rows, columns = window_places(padded.shape, op.window, op.stride, (1, 1))
     return np.asarray(padded[rows[:, None, :, None], columns[None, :, None, :]][None, None])
 
 
@@ -97,7 +103,7 @@ def _over_places(network: Network, x: Tensor, kind: str) -> Tensor:
     return network.add("reduce", x, network.enum("ReduceOperation", kind), axes, True).get_output(0)
 
 
-def _selected(network: Network, condition: Tensor, chosen: Array, other: float) -> Tensor:
+def _select(network: Network, condition: Tensor, chosen: Array, other: float) -> Tensor:
     """An element of ``chosen`` where the condition holds, else ``other``."""
     constants = network.constant_array(chosen), _constant(network, other, chosen.ndim)
     return network.add("select", condition, *constants).get_output(0)
@@ -110,7 +116,7 @@ def _constant(network: Network, number: float, rank: int) -> Tensor:
 @lowers(StochasticPool)
 def stochastic_pool(network: Network, op: StochasticPool, x: Tensor) -> list[Tensor]:
     """The ratio of two means over whole windows: what is divided by in both drops out."""
-    image = padded_around(network, x, op.before, op.after, 0.0)
+    image = pad_spatially(network, x, op.before, op.after, 0.0)
     squares = elementwise(network, image, image, "PROD")
     mean, of_squares = (
         pool(network, tensor, "AVERAGE", op.window, op.stride).get_output(0) for tensor in (image, squares)

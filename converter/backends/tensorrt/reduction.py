@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.converter.backends.tensorrt.counting import counted, size_like
+from prototrt.converter.backends.tensorrt.counting import count_from, size_like
 from prototrt.converter.backends.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.converter.backends.tensorrt.shape import shuffled
+from prototrt.converter.backends.tensorrt.shape import shuffle
 from prototrt.surgery.ir import Size, computable
 from prototrt.surgery.ops import Reduce, ReduceKind, TopK
 
@@ -35,9 +35,9 @@ def top_k(network: Network, op: TopK, x: Tensor) -> list[Tensor]:
     """TopK, on the reversed axis if the last of equal elements comes first: TensorRT's takes the first."""
     size = computable(network.input_shape[op.axis])
     if len(x.shape) == 1:  # TopK needs two axes
-        row = shuffled(network, x, (1, x.shape[0]))
+        row = shuffle(network, x, (1, x.shape[0]))
         columns = _largest(network, TopK(1, op.count, op.first_of_equals), row, size)
-        return [shuffled(network, column, (op.count,)) for column in columns]
+        return [shuffle(network, column, (op.count,)) for column in columns]
     return _largest(network, op, x, size)
 
 
@@ -45,7 +45,7 @@ def _largest(network: Network, op: TopK, x: Tensor, size: Size) -> list[Tensor]:
     """``size`` is that of the axis."""
     if op.first_of_equals:
         return _in_parts(network, x, op.axis, size, op.count)
-    order = counted(network, size, size - 1, -1)
+    order = count_from(network, size, size - 1, -1)
     backwards = network.add("gather", x, order, op.axis).get_output(0)
     values, places = _in_parts(network, backwards, op.axis, size, op.count)
     return [values, elementwise(network, size_like(network, places, size - 1), places, "SUB")]
@@ -61,7 +61,7 @@ def _in_parts(network: Network, x: Tensor, axis: int, axis_size: Size, count: in
         count -= size
         if count:
             x = _left_over(network, x, axis, axis_size, size, *parts[-1])
-    return [_joined(network, tensors, axis) for tensors in zip(*parts, strict=True)]
+    return [_join(network, tensors, axis) for tensors in zip(*parts, strict=True)]
 
 
 def _left_over(
@@ -69,7 +69,7 @@ def _left_over(
 ) -> Tensor:
     """``x`` with the lowest number instead of what a TopK of this ``size`` took."""
     value, place = (_last(network, tensor, axis, size) for tensor in (values, places))
-    here = counted(network, axis_size, shape=[-1 if each == axis else 1 for each in range(len(x.shape))])
+    here = count_from(network, axis_size, shape=[-1 if each == axis else 1 for each in range(len(x.shape))])
     is_behind = elementwise(network, here, place, "GREATER")
     as_large = elementwise(network, elementwise(network, x, value, "EQUAL"), is_behind, "AND")
     is_left = elementwise(network, elementwise(network, value, x, "GREATER"), as_large, "OR")
@@ -83,7 +83,7 @@ def _last(network: Network, x: Tensor, axis: int, size: int) -> Tensor:
     )
 
 
-def _joined(network: Network, tensors: Sequence[Tensor], axis: int) -> Tensor:
+def _join(network: Network, tensors: Sequence[Tensor], axis: int) -> Tensor:
     if len(tensors) == 1:
         return tensors[0]
     layer = network.add("concatenation", list(tensors))

@@ -6,7 +6,7 @@ from prototrt.converter.backends.tensorrt.counting import size_like
 from prototrt.converter.backends.tensorrt.elementwise import elementwise, number_like
 from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.converter.backends.tensorrt.shape import sliced
+from prototrt.converter.backends.tensorrt.shape import slice_from
 from prototrt.surgery.ir import computable, range_of
 from prototrt.surgery.ops import Gather, Scatter, Select
 
@@ -28,7 +28,7 @@ def scatter(network: Network, op: Scatter, x: Tensor, index: Tensor) -> list[Ten
     start = [0] * last
     wide = (*network.shape[:last], op.size + 1)
     beyond = range_of(computable(network.input_shape[last])).max
-    zeros = sliced(network, x, [*start, beyond], wide, "FILL")
+    zeros = slice_from(network, x, [*start, beyond], wide, "FILL")
     below = elementwise(network, index, number_like(network, index, 0), "LESS")
     above = elementwise(network, index, size_like(network, index, op.size - 1), "GREATER")
     is_outside = elementwise(network, below, above, "OR")
@@ -36,4 +36,4 @@ def scatter(network: Network, op: Scatter, x: Tensor, index: Tensor) -> list[Ten
     places = network.add("select", is_outside, spare, index).get_output(0)
     layer = network.add("scatter", zeros, places, x, network.enum("ScatterMode", "ELEMENT"))
     layer.axis = last
-    return [sliced(network, layer.get_output(0), [*start, 0], network.shape, "STRICT_BOUNDS")]
+    return [slice_from(network, layer.get_output(0), [*start, 0], network.shape, "STRICT_BOUNDS")]

@@ -28,7 +28,7 @@ def reshape(network: Network, op: Reshape, x: Tensor) -> list[Tensor]:
     return [layer.get_output(0)]
 
 
-def shuffled(network: Network, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def shuffle(network: Network, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """The same elements in a shape of known sizes."""
     layer = network.add("shuffle", x)
     layer.reshape_dims = sizes
@@ -46,7 +46,7 @@ def transpose(network: Network, op: Transpose, x: Tensor) -> list[Tensor]:
 def slice_(network: Network, op: Slice, x: Tensor) -> list[Tensor]:
     start: list[Size] = [0] * len(x.shape)
     start[op.axis] = op.start
-    return [sliced(network, x, start, network.shape, "STRICT_BOUNDS")]
+    return [slice_from(network, x, start, network.shape, "STRICT_BOUNDS")]
 
 
 @lowers(Reverse)
@@ -77,7 +77,7 @@ def tile(network: Network, op: Tile, x: Tensor) -> list[Tensor]:
         from prototrt.converter.backends.tensorrt.tile_plugin import tile_by_plugin  # few engines have it
 
         return [tile_by_plugin(network, op, x)]
-    return [sliced(network, x, [0] * len(x.shape), network.shape, "WRAP")]
+    return [slice_from(network, x, [0] * len(x.shape), network.shape, "WRAP")]
 
 
 @lowers(Pad)
@@ -90,10 +90,10 @@ def pad_with(
 ) -> Tensor:
     """``value`` around each axis of the node's first input: a slice that begins before the tensor."""
     (shape,) = Pad(tuple(before), tuple(after)).shape(network.input_shape)
-    return sliced(network, x, [-b for b in before], shape, "FILL", value)
+    return slice_from(network, x, [-b for b in before], shape, "FILL", value)
 
 
-def sliced(
+def slice_from(
     network: Network, x: Tensor, start: Sequence[Size], shape: Shape, mode: str, fill: float = 0.0
 ) -> Tensor:
     """``shape`` elements from ``start`` on; ``mode`` decides the values outside."""

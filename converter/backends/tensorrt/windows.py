@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.converter.backends.tensorrt.shape import pad_with, shuffled
+from prototrt.converter.backends.tensorrt.shape import pad_with, shuffle
 from prototrt.converter.files.readers.tensorrt_limits import WITHOUT_ENGINE
 from prototrt.surgery.ir import Array
 
@@ -31,20 +31,20 @@ def lift_of(stride: tuple[int, ...]) -> int:
     return max(0, 2 - len(stride))
 
 
-def lifted(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+def with_unit_axes(network: Network, x: Tensor, lift: int, function: Callable[[Tensor], Tensor]) -> Tensor:
     """``function`` over x (N, C, ...) with ``lift`` axes of size 1 after the channels."""
     if not lift:
         return function(x)
-    y = function(shuffled(network, x, (*_kept(x, 2), *(1,) * lift, *tuple(x.shape)[2:])))
-    return shuffled(network, y, (*_kept(y, 2), *tuple(y.shape)[2 + lift :]))
+    y = function(shuffle(network, x, (*_sizes_to_keep(x, 2), *(1,) * lift, *tuple(x.shape)[2:])))
+    return shuffle(network, y, (*_sizes_to_keep(y, 2), *tuple(y.shape)[2 + lift :]))
 
 
-def _kept(x: Tensor, axes: int) -> tuple[int, ...]:
+def _sizes_to_keep(x: Tensor, axes: int) -> tuple[int, ...]:
     """The first sizes of x for a reshape that keeps them: 0, which copies a size, where it varies."""
     return tuple([0 if size < 0 else size for size in tuple(x.shape)[:axes]])
 
 
-def padded_around(
+def pad_spatially(
     network: Network, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], value: float
 ) -> Tensor:
     """``value`` around the spatial axes of x (N, C, ...): x itself where nothing is to be added."""
@@ -53,12 +53,12 @@ def padded_around(
     return pad_with(network, x, (0, 0, *before), (0, 0, *after), value)
 
 
-def laid_out(
+def gather_windows(
     network: Network, x: Tensor, window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> Tensor:
     """x (N, C, ...) as (N, C, places of the window..., windows...), one gather an axis."""
     sizes: list[int] = [0, 0]
-    for axis, places in enumerate(places_seen(tuple(x.shape)[2:], window, stride, dilation), 2):
+    for axis, places in enumerate(window_places(tuple(x.shape)[2:], window, stride, dilation), 2):
         x = network.add("gather", x, network.constant_array(places.reshape(-1)), axis).get_output(0)
         sizes += places.shape
     count = len(window)
@@ -69,7 +69,7 @@ def laid_out(
     return layer.get_output(0)
 
 
-def places_seen(
+def window_places(
     sizes: tuple[int, ...], window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> list[Array]:
     """For each axis, where place p of window o looks: (window, windows)."""

@@ -20,14 +20,14 @@ class ApiProgramEvaluator:
 
     def __init__(self, graph: Graph) -> None:
         program, _ = program_of(graph, _FILE)
-        made = MadeNetwork(program, find_backend())
+        made = ProgramNetwork(program, find_backend())
         self._interpreter = NetworkInterpreter(made.trt, made.definition, owner=made)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         return self._interpreter.run(feeds)
 
 
-class MadeNetwork:
+class ProgramNetwork:
     """The network that a program makes, with what must live as long as it."""
 
     def __init__(self, program: ProgramText, backend: Backend) -> None:

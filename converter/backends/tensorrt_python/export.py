@@ -12,11 +12,11 @@ from prototrt.caffe_proto.common.errors import UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.tensorrt.api import find_backend
-from prototrt.converter.backends.tensorrt.builder import filled
+from prototrt.converter.backends.tensorrt.builder import fill_network
 from prototrt.converter.backends.tensorrt_python.recording import RecordedNetwork
 from prototrt.converter.backends.tensorrt_python.source import ProgramText, program_text
 from prototrt.converter.backends.torch.safetensors import write_safetensors
-from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
 from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign
 from prototrt.converter.files.writing.texts import python, write_text
@@ -48,7 +48,7 @@ def export_tensorrt_python(
         with files.create(weights) as stream:
             about = {"format": "pt", "written_by": f"prototrt {__version__}"}
             write_safetensors(stream, source.arrays, about)
-        refuse_changed(graph)
+        refuse_changed_files(graph)
         facts = {"weights": Path(weights).name, "tensors": len(source.arrays)}
         manifest = {
             **graph_facts(graph),
@@ -65,7 +65,7 @@ def program_of(
 ) -> tuple[ProgramText, RecordedNetwork]:
     """The program for a graph, and the network whose calls it has."""
     _refuse_plugins(graph)
-    network = filled(RecordedNetwork(find_backend()), graph, keep_batch_norm=keep_batch_norm)
+    network = fill_network(RecordedNetwork(find_backend()), graph, keep_batch_norm=keep_batch_norm)
     return program_text(graph, network, path, Path(module_weights(os.fspath(path))).name), network
 
 

@@ -131,7 +131,7 @@ class RecordedOwner(StandIn):
             return getattr(self.real, name)
 
         def called(*arguments: Any) -> Any:
-            result = getattr(self.real, name)(*map(as_taken, arguments))
+            result = getattr(self.real, name)(*map(as_argument, arguments))
             kind = RecordedOwner if name == "add_loop" else RecordedLayer
             if result is not None and not name.startswith("mark_"):
                 made = _tensor(result, self.note) if name == "add_input" else kind(result, self.note)
@@ -159,13 +159,13 @@ def _tensor(real: Any, note: Note, layer: RecordedLayer | None = None, place: in
     return made
 
 
-def as_taken(argument: Any) -> Any:
+def as_argument(argument: Any) -> Any:
     """What TensorRT takes for an argument."""
     if isinstance(argument, StandIn):
         return argument.real
     if isinstance(argument, ArrayOfCall):
         return argument.held
-    return [*map(as_taken, argument)] if isinstance(argument, list) else argument
+    return [*map(as_argument, argument)] if isinstance(argument, list) else argument
 
 
 class RecordedNetwork(Network):

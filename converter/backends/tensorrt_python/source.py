@@ -27,9 +27,9 @@ from prototrt.converter.backends.tensorrt_python.statements import (
     LONGEST,
     Function,
     Hints,
-    called,
-    enclosed,
-    indented,
+    bracket_lines,
+    call_lines,
+    indent,
 )
 from prototrt.converter.backends.tensorrt_python.values import Arrays
 from prototrt.converter.backends.torch.expressions import in_tuple
@@ -58,7 +58,7 @@ def program_text(graph: Graph, network: RecordedNetwork, file: Path, weights: st
         head.append(_sizes(graph))
         sections.insert(0, _shapes(graph))
     code = "\n\n".join(head) + "\n\n\n" + "\n\n\n".join(sections) + "\n"
-    return ProgramText(code, writer.arrays.aligned)
+    return ProgramText(code, writer.arrays.by_alignment)
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class _StatementWriter:
         main.lines.append("")
         main.write(NodeCalls(None, [*self._after]))
         head = ["def fill(network, weights):", f'    """{frame.FILLED}"""']
-        return [*texts, "\n".join([*head, *indented(main.lines)])]
+        return [*texts, "\n".join([*head, *indent(main.lines)])]
 
     def _function(self, layer: str = "") -> Function:
         return Function(self._trt, self._hints, self.arrays, Names(self._taken), layer)
@@ -120,31 +120,33 @@ class _StatementWriter:
         read = {*_tensors([*later, *self._after])}
         for node in block.nodes:
             body.write(node)
-        results = [tensor for tensor in _made(block.nodes) if tensor in read]
+        results = [tensor for tensor in _layer_tensors(block.nodes) if tensor in read]
         reads = [main.tensor(tensor) for tensor in body.tensors]
         texts = [body.tensor(tensor) for tensor in results]
-        main.lines += _assigned([*map(main.tensor, results)], called(name, ["network", "weights", *reads]))
-        head = called(f"def {name}", ["network", "weights", *body.tensors.values()])
+        main.lines += _assignment(
+            [*map(main.tensor, results)], call_lines(name, ["network", "weights", *reads])
+        )
+        head = call_lines(f"def {name}", ["network", "weights", *body.tensors.values()])
         head[-1] += ":"
-        lines = [f'"""{_title(block)}"""', *body.lines, *_returned(texts)]
-        return "\n".join([*head, *indented(lines)])
+        lines = [f'"""{_title(block)}"""', *body.lines, *_return_lines(texts)]
+        return "\n".join([*head, *indent(lines)])
 
 
-def _assigned(targets: Sequence[str], call: Sequence[str]) -> list[str]:
+def _assignment(targets: Sequence[str], call: Sequence[str]) -> list[str]:
     """The call of a function, whose results get these names."""
     if not targets:
         return [*call]
     line = f"{', '.join(targets)} = {call[0]}"
     if len(line) <= LONGEST - 4:
         return [line, *call[1:]]
-    return [f"results = {call[0]}", *call[1:], *enclosed("(", targets, ") = results")]
+    return [f"results = {call[0]}", *call[1:], *bracket_lines("(", targets, ") = results")]
 
 
-def _returned(texts: Sequence[str]) -> list[str]:
+def _return_lines(texts: Sequence[str]) -> list[str]:
     line = f"return {', '.join(texts)}"
     if len(line) <= LONGEST - 4:
         return [line] if texts else []
-    return enclosed("return (", texts, ")")
+    return bracket_lines("return (", texts, ")")
 
 
 def _layers_in(calls: NodeCalls) -> int:
@@ -199,11 +201,11 @@ def _tensors(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
             yield from (one for each in nested for one in each if isinstance(one, RecordedTensor))
 
 
-def _made(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
+def _layer_tensors(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
     """The tensors that layers of these steps give, in their order."""
     for step in steps:
         if isinstance(step, NodeCalls):
-            yield from _made(step.steps)
+            yield from _layer_tensors(step.steps)
         elif isinstance(step, RecordedCall) and hasattr(step.result, "outputs"):
             yield from step.result.outputs.values()
 

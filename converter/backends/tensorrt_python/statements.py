@@ -159,10 +159,10 @@ class Function:
             self.made.add(call.result)
         if call.method == "add_concatenation":
             texts = [*map(self.tensor, call.arguments[0])]
-            self.lines += enclosed(f"{target}{owner}.{call.method}([", texts, "])")
+            self.lines += bracket_lines(f"{target}{owner}.{call.method}([", texts, "])")
             return
         texts = [*self._arguments(call, "" if node is None else node.name)]
-        self.lines += called(f"{target}{owner}.{call.method}", texts)
+        self.lines += call_lines(f"{target}{owner}.{call.method}", texts)
 
     def _arguments(self, call: RecordedCall, node: str) -> Iterator[str]:
         for place, argument in enumerate(call.arguments):
@@ -199,17 +199,17 @@ class Function:
                 texts.append("result=None")
             elif result[0] != node.name:
                 texts.append(f"result={literal(result[0])}")
-            self.lines += called("named", texts)
+            self.lines += call_lines("named", texts)
         for tensor, name in names.items() if not is_one else ():
             self.lines.append(f"{self.tensor(tensor)}.name = {literal(name)}")
 
 
-def called(function: str, arguments: Sequence[str]) -> list[str]:
+def call_lines(function: str, arguments: Sequence[str]) -> list[str]:
     """A call in one line, or its arguments in one line, or in a line each."""
-    return enclosed(f"{function}(", arguments, ")")
+    return bracket_lines(f"{function}(", arguments, ")")
 
 
-def enclosed(opening: str, texts: Sequence[str], closing: str) -> list[str]:
+def bracket_lines(opening: str, texts: Sequence[str], closing: str) -> list[str]:
     """Parts between brackets."""
     joined = ", ".join(texts)
     if len(opening + joined + closing) <= LONGEST - 4:
@@ -219,5 +219,5 @@ def enclosed(opening: str, texts: Sequence[str], closing: str) -> list[str]:
     return [opening, *(f"    {each}," for each in texts), closing]
 
 
-def indented(lines: Sequence[str]) -> list[str]:
+def indent(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" if line else "" for line in lines]

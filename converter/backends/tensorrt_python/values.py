@@ -31,7 +31,7 @@ class Arrays:
         self._keys: dict[object, str] = {}
 
     @property
-    def aligned(self) -> dict[str, Array]:
+    def by_alignment(self) -> dict[str, Array]:
         """The largest types first: so each array lies in the file where its type may lie in memory."""
         return dict(sorted(self.by_key.items(), key=lambda item: -item[1].itemsize))
 
@@ -67,15 +67,19 @@ def _numbers(array: Array) -> str | None:
         return None
     if array.size == 1 and array.ndim:
         return f"np.full({array.shape}, {_number(array.reshape(-1)[0])}, np.{kind})"
-    return f"np.array({_nested(array)}, np.{kind})" if array.size else f"np.zeros({array.shape}, np.{kind})"
+    return (
+        f"np.array({_nested_lists(array)}, np.{kind})"
+        if array.size
+        else f"np.zeros({array.shape}, np.{kind})"
+    )
 
 
 def _is_uniform(array: Array) -> bool:
     return bool((array == array.reshape(-1)[0]).all()) and len({*np.signbit(array).reshape(-1)}) == 1
 
 
-def _nested(array: Array) -> str:
-    return _number(array[()]) if array.ndim == 0 else f"[{', '.join(map(_nested, array))}]"
+def _nested_lists(array: Array) -> str:
+    return _number(array[()]) if array.ndim == 0 else f"[{', '.join(map(_nested_lists, array))}]"
 
 
 def _number(number: Any) -> str:

@@ -15,7 +15,7 @@ def is_cell(node: Node) -> bool:
     return isinstance(node.op, FusedCell)
 
 
-def made(node: Node) -> str:
+def constructor(node: Node) -> str:
     """The expression that makes the module."""
     op, width = _op(node), node.inputs[_op(node).states].shape[-1]
     if isinstance(op, FusedRNN) and op.activation == "Relu":

@@ -24,7 +24,7 @@ class TorchEvaluator:
     """
 
     def __init__(self, graph: Graph, device: str = "cpu") -> None:
-        self._torch, _ = _imported("torch"), _imported("safetensors")
+        self._torch, _ = _import("torch"), _import("safetensors")
         self._device = device
         states = [pair.input for pair in graph.recurrences if not pair.exposed]
         self._arguments = [value for value in graph.inputs if value not in states] + states
@@ -32,7 +32,7 @@ class TorchEvaluator:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "net.py"
             export_torch(graph, path)
-            net = _executed(path).load()
+            net = _execute(path).load()
         try:
             self._net = net.to(device)
         except (RuntimeError, AssertionError) as error:  # PyTorch asserts where it was built without CUDA
@@ -54,7 +54,7 @@ class TorchEvaluator:
         }
 
 
-def _imported(name: str) -> Any:
+def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except (ImportError, OSError) as error:
@@ -64,7 +64,7 @@ def _imported(name: str) -> Any:
         ) from error
 
 
-def _executed(path: Path) -> Any:
+def _execute(path: Path) -> Any:
     """The file as a module, which no ``import`` finds."""
     spec = importlib.util.spec_from_file_location("prototrt_written_net", path)
     assert spec is not None

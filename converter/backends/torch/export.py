@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.torch.names import identifier
 from prototrt.converter.backends.torch.safetensors import write_safetensors
 from prototrt.converter.backends.torch.source import module_text
-from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed
+from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
 from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign
 from prototrt.converter.files.writing.texts import python, write_text
@@ -56,7 +56,7 @@ def export_torch(
             write_safetensors(
                 stream, source.arrays, {"format": "pt", "written_by": f"prototrt {__version__}"}
             )
-        refuse_changed(graph)
+        refuse_changed_files(graph)
         facts = {"weights": Path(weights).name, "tensors": len(source.arrays)}
         manifest = {
             **graph_facts(graph),

@@ -155,19 +155,19 @@ def number(value: float) -> str:
     return repr(float(str(single)))
 
 
-def _formatted(*templates: tuple[type[Op], str]) -> None:
+def _add_templates(*templates: tuple[type[Op], str]) -> None:
     """Rows whose text has the inputs as ``{0}``, ``{1}``, as operands ``{a}``, ``{b}``, and attributes by name."""
     for op, template in templates:
-        expression(op)(functools.partial(_filled, template))
+        expression(op)(functools.partial(_fill, template))
 
 
-def _filled(template: str, call: Application) -> str:
+def _fill(template: str, call: Application) -> str:
     attributes = {item.name: getattr(call.op, item.name) for item in fields(call.op)}
     texts = {name: number(each) if isinstance(each, float) else each for name, each in attributes.items()}
     return template.format(*call.inputs, **texts, **dict(zip("ab", call.atoms, strict=False)))
 
 
-_formatted(
+_add_templates(
     (Sigmoid, "torch.sigmoid({0})"),
     (TanH, "torch.tanh({0})"),
     (Softsign, "functional.softsign({0})"),
@@ -212,15 +212,15 @@ def _affine(call: Application) -> str:
 
 @expression(Convolution)
 def _convolution(call: Application) -> str:
-    return _convolved(call, "conv", "")
+    return _convolve(call, "conv", "")
 
 
 @expression(Deconvolution)
 def _deconvolution(call: Application) -> str:
-    return _convolved(call, "conv_transpose", "0, ")
+    return _convolve(call, "conv_transpose", "0, ")
 
 
-def _convolved(call: Application, name: str, output_padding: str) -> str:
+def _convolve(call: Application, name: str, output_padding: str) -> str:
     """PyTorch has no convolution over no axis: it becomes one over an axis of size 1."""
     op, (x, kernel, bias) = call.op, call.atoms
     axes = len(op.stride)
@@ -260,7 +260,7 @@ def _max_pool(call: Application) -> str:
     return f"functional.max_pool{axes}d({x}, {op.window}, {op.stride})"
 
 
-def _pooled(function: str) -> Row:
+def _pool(function: str) -> Row:
     def row(call: Application) -> str:
         op = call.op
         refuse_many_axes(call.node, len(op.window))
@@ -269,9 +269,9 @@ def _pooled(function: str) -> Row:
     return row
 
 
-expression(AveragePool)(_pooled("average_pool"))
-expression(StochasticPool)(_pooled("stochastic_pool"))
-expression(MaxPoolIndex)(_pooled("max_pool_index"))
+expression(AveragePool)(_pool("average_pool"))
+expression(StochasticPool)(_pool("stochastic_pool"))
+expression(MaxPoolIndex)(_pool("max_pool_index"))
 
 
 @expression(Count)

@@ -111,7 +111,7 @@ def _argument(body: Statements, layer: str, value: Value, place: int) -> str:
 
 
 def _function(kind: str, arguments: Sequence[str], result: str, body: Statements) -> str:
-    lines = [*headed("", _NAME, arguments, result), f'    """Caffe\'s {_plain(kind)}."""']
+    lines = [*def_lines("", _NAME, arguments, result), f'    """Caffe\'s {_plain(kind)}."""']
     return "\n".join([*lines, *(f"    {line}" for line in body.lines)])
 
 
@@ -125,7 +125,7 @@ def _class(
 ) -> str:
     shapes = [f"{name}: Sequence[int]" for name in constants.values()]
     lines = [f"class {_NAME}(nn.Module):", f'    """Caffe\'s {_plain(kind)}."""', ""]
-    lines += headed("    ", "__init__", ["self", *shapes], "None")
+    lines += def_lines("    ", "__init__", ["self", *shapes], "None")
     lines.append("        super().__init__()")
     for value, name in constants.items():
         if learns and value.dtype is DType.FLOAT32:
@@ -133,7 +133,7 @@ def _class(
         else:
             kind_of = "" if value.dtype is DType.FLOAT32 else f", dtype={TORCH_TYPES[value.dtype]}"
             lines.append(f'        self.register_buffer("{name}", torch.zeros({name}{kind_of}))')
-    lines += ["", *headed("    ", "forward", ["self", *arguments], result)]
+    lines += ["", *def_lines("    ", "forward", ["self", *arguments], result)]
     return "\n".join([*lines, *(f"        {line}" for line in body.lines)])
 
 
@@ -144,7 +144,7 @@ def result_type(values: Sequence[Value]) -> str:
     return "Tensor" if len(values) == 1 else f"tuple[{', '.join(['Tensor'] * len(values))}]"
 
 
-def headed(indent: str, name: str, arguments: Sequence[str], result: str) -> list[str]:
+def def_lines(indent: str, name: str, arguments: Sequence[str], result: str) -> list[str]:
     """The line of a def; one argument a line if it is long."""
     line = f"{indent}def {name}({', '.join(arguments)}) -> {result}:"
     if len(line) + 20 <= 110:

@@ -81,15 +81,15 @@ def _arguments(*fixed: object, **others: tuple[object, object]) -> str:
 
 @_equals(Convolution)
 def _convolution(nodes: Sequence[Node]) -> LayerModule | None:
-    return _convolved(nodes[0], "Conv")
+    return _conv_module(nodes[0], "Conv")
 
 
 @_equals(Deconvolution)
 def _deconvolution(nodes: Sequence[Node]) -> LayerModule | None:
-    return _convolved(nodes[0], "ConvTranspose")
+    return _conv_module(nodes[0], "ConvTranspose")
 
 
-def _convolved(node: Node, name: str) -> LayerModule | None:
+def _conv_module(node: Node, name: str) -> LayerModule | None:
     op: Any = node.op
     x, kernel, bias = node.inputs
     if kernel.data is None or len(op.stride) not in (1, 2, 3):
@@ -217,7 +217,7 @@ def _function(nodes: Sequence[Node]) -> LayerModule:
 @_equals(MaxPool)
 @_equals(AveragePool)
 @_equals(Pad, AveragePool)
-def _pooled(nodes: Sequence[Node]) -> LayerModule | None:
+def _pool_module(nodes: Sequence[Node]) -> LayerModule | None:
     """Caffe's last windows may reach beyond the image, as PyTorch's with ``ceil_mode``."""
     op: Any = nodes[-1].op
     x, y = nodes[0].inputs[0], nodes[-1].outputs[0]

@@ -19,7 +19,7 @@ from prototrt.converter.backends.torch.cells import is_cell, place_of
 from prototrt.converter.backends.torch.expressions import TORCH_TYPES, atom, in_tuple, is_scalar
 from prototrt.converter.backends.torch.functions import FUNCTIONS, NEEDS
 from prototrt.converter.backends.torch.kernels import LOAD_WRITTEN, StepKernels
-from prototrt.converter.backends.torch.layers import LayerSources, headed, result_type
+from prototrt.converter.backends.torch.layers import LayerSources, def_lines, result_type
 from prototrt.converter.backends.torch.modules import module_of
 from prototrt.converter.backends.torch.names import MODULE_NAMES, PythonNames, class_name, identifier
 from prototrt.converter.backends.torch.statements import (
@@ -27,7 +27,7 @@ from prototrt.converter.backends.torch.statements import (
     LONGEST,
     Statements,
     is_same,
-    wrapped,
+    wrap,
 )
 from prototrt.surgery.ir import Array, Graph, Node, Value
 from prototrt.surgery.ir.shapes import symbol_sources
@@ -140,7 +140,7 @@ class _NetText:
             self._write(nodes)
         self.body.finish([self.body.text(value) for value in self.graph.outputs])
         start = [*self._sizes()]
-        head = headed("", "forward", ["self", *arguments], result_type(self.graph.outputs))
+        head = def_lines("", "forward", ["self", *arguments], result_type(self.graph.outputs))
         return [*head, *(f"    {line}" for line in [*start, *self.body.lines])]
 
     def _sizes(self) -> Iterator[str]:
@@ -200,7 +200,7 @@ class _NetText:
         weights = cells.weights_of(node)
         if weights not in self._cells:
             self._cells[weights] = self._attribute(
-                node, cells.made(node), cells.arrays(node, self._reordered)
+                node, cells.constructor(node), cells.arrays(node, self._reordered)
             )
         call = cells.call(node, f"self.{self._cells[weights]}", lambda value: atom(self.body.text(value)))
         names = ["_"] * len(node.outputs)
@@ -217,7 +217,7 @@ class _NetText:
         name = self.net.attributes.new(identifier(layer))
         comment = "" if name == layer else f"  # {visible_line(layer)}"
         line = f"self.{name} = {made}"
-        lines = wrapped(line, LONGEST - 8) if len(line + comment) > _LONGEST_COMMENTED else [line]
+        lines = wrap(line, LONGEST - 8) if len(line + comment) > _LONGEST_COMMENTED else [line]
         comment = comment[: max(_LONGEST_COMMENTED - len(lines[0]), 0)].rstrip()
         self.net.made += [lines[0] + comment * (len(comment) > len("  #")), *lines[1:]]
         self.net.arrays |= {f"{name}.{key}": array for key, array in arrays.items()}
@@ -363,7 +363,7 @@ def _functions(code: str) -> list[str]:
 def _kernels(sources: Sequence[str]) -> list[str]:
     """The kernels, which are there if Triton is."""
     lines = "\n\n".join([LOAD_WRITTEN, *sources]).split("\n")
-    indented = [part for line in lines for part in wrapped(f"    {line}".rstrip(), _LONGEST_COMMENTED)]
+    indented = [part for line in lines for part in wrap(f"    {line}".rstrip(), _LONGEST_COMMENTED)]
     return ["\n".join(["if triton is not None:", *indented])] if sources else []
 
 

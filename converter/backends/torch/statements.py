@@ -80,7 +80,7 @@ class Statements:
         return expression.get(type(node.op))(Application(node, inputs, self.size))
 
     def add(self, line: str) -> None:
-        self.lines += wrapped(self._indent + line)
+        self.lines += wrap(self._indent + line)
 
     def write(self, nodes: Sequence[Node]) -> None:
         """Write nodes in their order."""
@@ -93,9 +93,9 @@ class Statements:
                 self.texts[node.outputs[0]] = self.text(node.inputs[0])
             else:
                 made = self.expression(node)
-                self.add(f"{', '.join(map(self._named, node.outputs))} = {made}")
+                self.add(f"{', '.join(map(self._name, node.outputs))} = {made}")
 
-    def _named(self, value: Value) -> str:
+    def _name(self, value: Value) -> str:
         self.texts[value] = self.local(value)
         return self.texts[value]
 
@@ -135,7 +135,7 @@ class Statements:
         else:
             self._launch(node, op, kernel, states, stacked)
             self.add("else:")
-            with _Indented(self):
+            with _IndentedLines(self):
                 self._loop(node, op, states, lists)
         self.texts |= dict(zip(outputs, [*states, *stacked], strict=True))
 
@@ -147,10 +147,10 @@ class Statements:
         for name in lists:
             self.add(f"{name} = []")
         sequences = [self.text(value) + ".flip(0)" * op.reverse for value in outside.sequences]
-        steps = [self._named(value) for value in inside.sequences]
+        steps = [self._name(value) for value in inside.sequences]
         among = f"zip({', '.join(sequences)}, strict=True)" if len(sequences) > 1 else sequences[0]
         self.add(f"for {', '.join(steps)} in {among}:")
-        with _Indented(self):
+        with _IndentedLines(self):
             self.write(op.body.nodes)
             for name, value in zip(lists, results.stacked, strict=True):
                 self.add(f"{name}.append({self.text(value)})")
@@ -172,7 +172,7 @@ class Statements:
         ]
         units = self.names.new("units")
         self.add(f"if {units} := units_of_a_program({before[0]}, {kernel.gates}):")
-        with _Indented(self):
+        with _IndentedLines(self):
             arguments = f"{kernel.name}, {units}, [{', '.join(read)}], [{', '.join(before)}]"
             names = ", ".join(after) if len(after) > 1 else f"({after[0]},)"
             self.add(f"{names} = in_one_kernel({arguments})")
@@ -188,7 +188,7 @@ class Statements:
         states = self._begin(inside.states, results.states)
         self._assign(states, [self.text(value) for value in outside.states])
         self.add("while True:" if op.rounds is None else f"for _ in range({op.rounds}):")
-        with _Indented(self):
+        with _IndentedLines(self):
             self.write(op.body.nodes)
             again = results.another_round and self.text(results.another_round)
             self._end(states, results.states)
@@ -222,7 +222,7 @@ class Statements:
                 self.lines[place] = f"{marked}{equals}{made}"
 
 
-class _Indented:
+class _IndentedLines:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
 
@@ -240,7 +240,7 @@ def is_same(node: Node) -> bool:
     return isinstance(node.op, Cast) and node.inputs[0].dtype is node.op.to
 
 
-def wrapped(line: str, longest: int = LONGEST) -> list[str]:
+def wrap(line: str, longest: int = LONGEST) -> list[str]:
     """A line, or several if it is long and ends with parentheses: what is in them in a line, or each part in one."""
     if len(line) <= longest or not line.endswith((")", "):")):
         return [line]
@@ -251,7 +251,7 @@ def wrapped(line: str, longest: int = LONGEST) -> list[str]:
     inner = f"{indent}    {body[opening + 1 : -1]}"
     if len(inner) <= longest:
         return [body[: opening + 1], inner, f"{indent}){tail}"]
-    parts = [wrapped(f"{indent}    {each}", longest) for each in _arguments(body[opening + 1 : -1])]
+    parts = [wrap(f"{indent}    {each}", longest) for each in _arguments(body[opening + 1 : -1])]
     # A comma would make a tuple of a sum in parentheses.
     comma = "," if len(parts) > 1 or re.search(r"[\w\])]$", body[:opening]) else ""
     lines = [line for part in parts for line in (*part[:-1], f"{part[-1]}{comma}")]

@@ -57,7 +57,7 @@ def calibrate(model: Model, options: CalibrateOptions, *, every_blob: bool = Fal
     method = Method.of(options.method)
     options_of_net = replace(options.rewriting or RewriteOptions(), sequence="loop", precision="fp32")
     graph = quantizable(model, options=options_of_net)
-    names = _quantized(graph)
+    names = _quantized_values(graph)
     if every_blob:  # those that the float32 graph has, too, before BatchNorm and Scale are folded
         graph = rewrite(model, options=options_of_net)
         names = [*dict.fromkeys((*names, *blobs(graph)))]
@@ -79,7 +79,7 @@ def calibrate(model: Model, options: CalibrateOptions, *, every_blob: bool = Fal
     return Calibration(scales, warnings)
 
 
-def adopted(
+def adopt(
     model: Model, scales: str | None, cache: str | None, rewriting: RewriteOptions | None = None
 ) -> Calibration:
     """The scales of a file, or of a table of another program, as far as they fit the model.
@@ -90,19 +90,19 @@ def adopted(
     measured = scales_of_options(model, scales, cache, names_in(graph))
     base = read_scales(scales) if scales is not None else Scales({}, method="table")
     records = {name: base.records.get(name, ValueScale(scale)) for name, scale in measured.scales.items()}
-    missing = [name for name in _quantized(graph) if name not in measured.scales]
+    missing = [name for name in _quantized_values(graph) if name not in measured.scales]
     notes = [f"{measured.file}: no scale, and therefore not quantized: {listed(missing)}"] if missing else []
     result = replace(base, records=records, network=model.name, sources=provenance(graph))
     return Calibration(result, (*measured.warnings, *notes), measured.unused, tuple(missing))
 
 
-def _quantized(graph: Graph) -> list[str]:
+def _quantized_values(graph: Graph) -> list[str]:
     return quantized_values(graph, RewriteOptions(quantize_all=True))
 
 
 def _record(histogram: Histogram, method: Method) -> ValueScale:
     limit = method.range_of(histogram)
-    counts = Counts(histogram.width, tuple(histogram.used.tolist()))
+    counts = Counts(histogram.width, tuple(histogram.used_counts.tolist()))
     clipped = histogram.beyond(limit) / max(histogram.total, 1)
     return ValueScale(limit / INT8, histogram.largest, float(f"{clipped:.4g}"), counts)
 
@@ -127,7 +127,7 @@ def doubts(scales: Scales) -> list[str]:
     return warnings
 
 
-def merged(files: Sequence[str], method: str | None = None) -> Calibration:
+def merge(files: Sequence[str], method: str | None = None) -> Calibration:
     """The scales that all data of these files together give. ``method`` is theirs, unless it is stated.
 
     Raises ``ConversionError`` for files of different models or values, or without histograms.

@@ -20,7 +20,7 @@ from prototrt.surgery.ir import Array, DType, Graph, walk
 
 
 @dataclass(slots=True)
-class Collected:
+class CollectedHistograms:
     """The histograms of values, by name; ``samples`` is the number of calls, ``sha256`` that of all inputs."""
 
     histograms: dict[str, Histogram]
@@ -36,7 +36,7 @@ def collect(
     advance: Callable[[], object] = lambda: None,
     *,
     rectified: Collection[str] = (),
-) -> Collected:
+) -> CollectedHistograms:
     """Run the graph on all data, and count the magnitudes of the wanted values.
 
     onnxruntime computes where it can, else our primitives. Values in the bodies of Scans are counted over
@@ -49,7 +49,9 @@ def collect(
     evaluator, warnings = _evaluator(shown.graph)
     runner = EvaluatorRunner(Signature.of_graph(shown.graph), evaluator)
     fed = [value.name for value in graph.inputs if value.name in selection]
-    collected = Collected({name: Histogram() for name in (*fed, *names.values())}, warnings=warnings)
+    collected = CollectedHistograms(
+        {name: Histogram() for name in (*fed, *names.values())}, warnings=warnings
+    )
     digest = hashlib.sha256()
     for call in _calls(data, advance):
         if call.starts_anew:

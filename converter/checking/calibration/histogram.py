@@ -40,10 +40,10 @@ class Histogram:
     def of(cls, counts: Sequence[int], width: float, largest: float) -> Histogram:
         """The histogram that was written down in this way. Raises ``ValueError`` where none is written so."""
         made = cls(_empty(), math.frexp(width)[1] - 1, largest)
-        is_sound = largest < BINS * width and len(made.used) == len(counts) and sum(counts) <= _MOST
+        is_sound = largest < BINS * width and len(made.used_counts) == len(counts) and sum(counts) <= _MOST
         if not is_sound or (largest and not counts[-1]):
             raise ValueError("the counts, the width of a bin and the largest magnitude contradict each other")
-        made.used[:] = counts
+        made.used_counts[:] = counts
         return made
 
     @property
@@ -56,7 +56,7 @@ class Histogram:
         return int(self.counts.sum())
 
     @property
-    def used(self) -> Array:
+    def used_counts(self) -> Array:
         """The counts up to the bin of the largest magnitude."""
         return self.counts[: int(self.largest / self.width) + 1]
 
@@ -73,7 +73,7 @@ class Histogram:
         """Also count what the other histogram has counted."""
         self._cover(other.largest)
         self._widen(other.exponent)
-        self.counts += _widened(other.counts, self.exponent - other.exponent)
+        self.counts += _in_wider_bins(other.counts, self.exponent - other.exponent)
 
     def beyond(self, limit: float) -> int:
         """How many magnitudes are in bins that begin at the limit or above it."""
@@ -89,11 +89,11 @@ class Histogram:
     def _widen(self, exponent: int) -> None:
         """Make the bins at least as wide as two to this power."""
         if exponent > self.exponent:
-            self.counts = _widened(self.counts, exponent - self.exponent)
+            self.counts = _in_wider_bins(self.counts, exponent - self.exponent)
             self.exponent = exponent
 
 
-def _widened(counts: Array, doublings: int) -> Array:
+def _in_wider_bins(counts: Array, doublings: int) -> Array:
     """The same counts in bins that are wider by this power of two."""
     joined = 1 << min(doublings, BINS.bit_length())
     wide = _empty()

@@ -77,10 +77,10 @@ def _by_max(histogram: Histogram, method: Method) -> float:
 def _by_percentile(histogram: Histogram, method: Method) -> float:
     """The magnitude that this share of all numbers does not exceed, interpolated within its bin."""
     assert method.percentile is not None
-    sums = np.cumsum(histogram.used)
+    sums = np.cumsum(histogram.used_counts)
     target = sums[-1] * method.percentile / 100
     place = int(np.searchsorted(sums, target))
-    count = int(histogram.used[place])
+    count = int(histogram.used_counts[place])
     inside = 1 - (int(sums[place]) - target) / count
     return float((place + inside) * histogram.width)
 
@@ -90,12 +90,12 @@ def _by_mse(histogram: Histogram, method: Method) -> float:
 
     Source: NVIDIA pytorch-quantization ``calib/histogram.py``, ``_compute_amax_mse``.
     """
-    centres = (np.arange(len(histogram.used)) + 0.5) * histogram.width
+    centres = (np.arange(len(histogram.used_counts)) + 0.5) * histogram.width
 
     def error(bins: int) -> float:
         step = bins * histogram.width / (LEVELS - 1)
         rounded = np.minimum(np.rint(centres / step), LEVELS - 1) * step
-        return float((np.square(rounded - centres) * histogram.used).sum())
+        return float((np.square(rounded - centres) * histogram.used_counts).sum())
 
     return min(_candidates(histogram), key=error) * histogram.width
 
@@ -111,7 +111,7 @@ def _by_entropy(histogram: Histogram, method: Method) -> float:
     ``calib/histogram.py``, ``_compute_amax_entropy``; the count of an empty bin from BUG1989
     caffe-int8-convert-tools ``caffe-int8-convert-tool-dev-weight.py``, ``threshold_distribution``.
     """
-    counts = histogram.used.astype(np.float64)
+    counts = histogram.used_counts.astype(np.float64)
     if not counts[1:].any() or len(counts) <= LEVELS:  # all are in the first bin, or each bin has a level
         return histogram.largest
     counts[0] = counts[1]
@@ -140,7 +140,7 @@ def _divergence(counts: Array, bins: int) -> float:
 
 def _candidates(histogram: Histogram) -> Iterator[int]:
     """Ranges to try, in bins: with at least one bin for each level, up to the largest magnitude."""
-    used = len(histogram.used)
+    used = len(histogram.used_counts)
     yield from range(min(LEVELS, used), used, max(1, used // _CANDIDATES))
     yield used
 

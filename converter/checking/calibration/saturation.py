@@ -16,7 +16,7 @@ MUCH = 0.01
 _HALF_A_STEP = 127.5 / 127
 
 
-def saturated(graph: Graph, calls: Sequence[Call]) -> list[str]:
+def saturation_warnings(graph: Graph, calls: Sequence[Call]) -> list[str]:
     """A warning, if more than 1% of the numbers that a Quantize reads are beyond its range on these inputs.
 
     State is carried from call to call. Raises what running the graph raises.

@@ -63,8 +63,12 @@ def diagnose() -> Diagnosis:
     """Look at everything once. Runs nothing on a GPU."""
     driver = find_driver()
     abilities = (
-        *(_building(backend, name, driver) for backend, name in BACKEND_NAMES.items()),
-        *(ability for backend, name in BACKEND_NAMES.items() for ability in _running(backend, name, driver)),
+        *(_build_ability(backend, name, driver) for backend, name in BACKEND_NAMES.items()),
+        *(
+            ability
+            for backend, name in BACKEND_NAMES.items()
+            for ability in _run_abilities(backend, name, driver)
+        ),
     )
     return Diagnosis(
         f"{platform.python_version()}, {platform.system()} {platform.machine()}",
@@ -82,9 +86,9 @@ def _version(package: str) -> str | None:
     return None
 
 
-def _building(backend: BackendName, name: str, driver: Driver | None) -> Ability:
+def _build_ability(backend: BackendName, name: str, driver: Driver | None) -> Ability:
     """Whether plans can be built. Nothing that could be installed helps TensorRT itself where there is no GPU."""
-    check = _tried(f"build with {name}", partial(_build, backend))
+    check = _try(f"build with {name}", partial(_build, backend))
     if check.verdict == "yes" or backend == "rtx" or (driver and driver.gpus):
         return check
     reason = f"it builds only where it finds a GPU, and {NO_DRIVER if driver is None else NO_GPU}"
@@ -101,7 +105,7 @@ def _build(name: BackendName) -> None:
     backend.builder(backend.trt.Logger(backend.trt.Logger.INTERNAL_ERROR))
 
 
-def _tried(what: str, attempt: Callable[[], object]) -> Ability:
+def _try(what: str, attempt: Callable[[], object]) -> Ability:
     try:
         attempt()
     except ConversionError as error:
@@ -109,14 +113,14 @@ def _tried(what: str, attempt: Callable[[], object]) -> Ability:
     return Ability(what, "yes")
 
 
-def _running(backend: BackendName, name: str, driver: Driver | None) -> list[Ability]:
+def _run_abilities(backend: BackendName, name: str, driver: Driver | None) -> list[Ability]:
     """Everything that running a plan needs, first things first; then each GPU."""
     what = f"run plans of {name}"
     if driver is None:
         return [Ability(what, "no", NO_DRIVER, INSTALL_A_DRIVER)]
     if not driver.gpus:
         return [Ability(what, "no", NO_GPU, "check whether nvidia-smi lists one")]
-    check = _tried(what, lambda: (find_backend(backend), find_device()))
+    check = _try(what, lambda: (find_backend(backend), find_device()))
     if check.verdict == "no":
         return [check]
     too_old = refusal_of_driver(backend, driver.cuda)

@@ -17,10 +17,10 @@ from prototrt.converter.files.machines import (
     RELEASES,
     ReleaseRange,
     Version,
-    dotted,
-    machine_called,
+    find_machine,
     releases_of,
     version,
+    version_text,
 )
 from prototrt.converter.options import BackendName
 
@@ -48,23 +48,23 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
     if number < support.oldest:
         return GpuVerdict(
             "no",
-            f"its plans need compute capability {dotted(support.oldest)} or newer, this GPU has {gpu.capability}",
+            f"its plans need compute capability {version_text(support.oldest)} or newer, this GPU has {gpu.capability}",
             _older_release(gpu),
         )
     if backend == "enterprise" and needs is not None and version(release) < needs:
-        reason = f"GPUs of compute capability {gpu.capability} need TensorRT {dotted(needs)} or newer"
+        reason = f"GPUs of compute capability {gpu.capability} need TensorRT {version_text(needs)} or newer"
         return GpuVerdict("no", reason, _NEWER)
     if support.newest is not None and number > support.newest:
         return GpuVerdict(
             "no",
-            f"release {release} supports up to compute capability {dotted(support.newest)},"
+            f"release {release} supports up to compute capability {version_text(support.newest)},"
             f" this GPU has {gpu.capability}",
             _NEWER,
         )
     if support.refuses and number not in support.named and number < support.named[-1]:
         return GpuVerdict(
             "no",
-            f"its plans run on compute capability {_named(support)}, this GPU has {gpu.capability}",
+            f"its plans run on compute capability {_name(support)}, this GPU has {gpu.capability}",
             _ENTERPRISE,
         )
     if support.named and not support.refuses and number not in support.named:
@@ -76,11 +76,11 @@ def can_run(backend: BackendName, release: str, gpu: Gpu) -> GpuVerdict:
 
 def _older_release(gpu: Gpu) -> str:
     """What helps a GPU that is too old for a release."""
-    served, machine = releases_of(version(gpu.capability)), machine_called(gpu.name)
+    served, machine = releases_of(version(gpu.capability)), find_machine(gpu.name)
     if served and served[-1].last is None:
         return _ENTERPRISE
     if served and served[-1].since >= STRONGLY_TYPED_SINCE:
-        last = dotted(served[-1].last or served[-1].since)
+        last = version_text(served[-1].last or served[-1].since)
         return f"use a newer GPU, or TensorRT up to {last}"
     if served and machine is not None:
         return Worded(
@@ -90,8 +90,10 @@ def _older_release(gpu: Gpu) -> str:
     return "use a newer GPU"
 
 
-def _named(support: ReleaseRange) -> str:
-    return f"{', '.join(map(dotted, support.named if support.refuses else (support.oldest,)))} and newer"
+def _name(support: ReleaseRange) -> str:
+    return (
+        f"{', '.join(map(version_text, support.named if support.refuses else (support.oldest,)))} and newer"
+    )
 
 
 def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
@@ -102,7 +104,7 @@ def where_it_runs(tensorrt: Mapping[str, Any]) -> str:
     backend, release = tensorrt["flavour"], tensorrt["version"]
     if backend == "rtx":
         chosen = tensorrt.get("compute_capabilities")
-        which = ", ".join(chosen) if chosen else _named(_support(backend, version(release)))
+        which = ", ".join(chosen) if chosen else _name(_support(backend, version(release)))
         gpus = f"GeForce and RTX GPUs of compute capability {which}"
     elif tensorrt.get("hardware_compatibility_level") == "ampere+":
         gpus = "GPUs of compute capability 8.0 and newer"

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import STRONGLY_TYPED_SINCE, Release, refuse_dla, refuse_for
 from prototrt.converter.files.machine_types import refuse_types
-from prototrt.converter.files.machines import Machine, dotted, machine_called, releases_of
+from prototrt.converter.files.machines import Machine, find_machine, releases_of, version_text
 from prototrt.converter.files.readers.names import ReaderName
 from prototrt.converter.options import BackendName, BuildOptions, TargetName
 from prototrt.surgery.options import NmsForm, Precision
@@ -249,18 +249,18 @@ TARGETS: Mapping[TargetName, Target] = {
 }
 
 
-def target_called(word: str) -> Target:
+def find_target(word: str) -> Target:
     """The target of this name, or that of a machine of this name, with what the machine can do.
 
     Raises ``OptionsError`` for a machine that no release of TensorRT serves for which models are written.
     """
-    machine = None if word in TARGETS else machine_called(word)
+    machine = None if word in TARGETS else find_machine(word)
     if machine is None:
         return TARGETS[cast("TargetName", word)]
     if not machine.target:
         raise OptionsError(
             Worded("no engine can be built for {}", Option("target", word)),
-            because=f"{machine.name} has compute capability {dotted(machine.capability.version)},"
+            because=f"{machine.name} has compute capability {version_text(machine.capability.version)},"
             " which no TensorRT from 8.2 on supports",
             fix=Worded("use {}", Option("target", "onnx")),
         )
@@ -270,7 +270,7 @@ def target_called(word: str) -> Target:
     system = next((each for each in machine.systems if each.target == target.name), None)
     if system is None:
         return target
-    its_release = "TensorRT" if system.tensorrt is None else f"TensorRT {dotted(system.tensorrt)}"
+    its_release = "TensorRT" if system.tensorrt is None else f"TensorRT {version_text(system.tensorrt)}"
     runs_on = f"{its_release} on a {machine.name}, as in {system.name}"
     others = {each.target: each.name for each in machine.systems[::-1] if each.target != target.name}
     remark = Worded.joined(
@@ -286,13 +286,15 @@ def _with_its_releases(target: Target, machine: Machine) -> Target:
     since = max(row.since, machine.capability.since or row.since)
     if since >= STRONGLY_TYPED_SINCE:
         begin = max(STRONGLY_TYPED_SINCE, machine.capability.since or _first_release(machine))
-        end = "or newer" if row.last is None else f"to {dotted(row.last)}"
-        return replace(target, runs_on=f"TensorRT {dotted(begin)} {end} on {machine.name}", release=begin)
+        end = "or newer" if row.last is None else f"to {version_text(row.last)}"
+        return replace(
+            target, runs_on=f"TensorRT {version_text(begin)} {end} on {machine.name}", release=begin
+        )
     has_half = "fp16" in machine.capability.types
-    capability = dotted(machine.capability.version)
+    capability = version_text(machine.capability.version)
     return replace(
         target,
-        runs_on=f"TensorRT {dotted(since)} on {machine.name}",
+        runs_on=f"TensorRT {version_text(since)} on {machine.name}",
         release=since,
         readers=(_READERS[since],),
         precisions=("fp32",),

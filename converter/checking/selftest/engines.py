@@ -32,21 +32,21 @@ def backends() -> Iterator[Check]:
     """Which TensorRT runs its own plans on this architecture, in each precision."""
     for name, title in BACKEND_NAMES.items():
         for precision in PRECISIONS:
-            attempt = built_by(name, precision)
+            attempt = build_check(name, precision)
             yield Check(f"{title} runs an LSTM, {precision}", attempt, keeps_whole_error=True)
 
 
-def built_by(name: BackendName, precision: Precision) -> Callable[[], str]:
+def build_check(name: BackendName, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         graph = lstm_graph(SIZE, "step", precision)
-        refuse_unsupported(importable(name))
+        refuse_old_gpu(importable(name))
         plan = build(graph, backend=name)
-        return followed(Session(plan, on="engine"), graph, precision)
+        return follow(Session(plan, on="engine"), graph, precision)
 
     return attempt
 
 
-def refuse_unsupported(name: BackendName) -> None:
+def refuse_old_gpu(name: BackendName) -> None:
     """Raise ``NotHereError`` for a TensorRT that refuses the GPU on which a session runs, the first one."""
     driver = find_driver()
     if driver is not None and driver.gpus:
@@ -68,7 +68,7 @@ def build_size(graph: Graph) -> str:
     return f"{len(build(graph, backend=importable('rtx')).plan)} bytes"
 
 
-def followed(session: Session, graph: Graph, precision: Precision) -> str:
+def follow(session: Session, graph: Graph, precision: Precision) -> str:
     """Some calls of an engine beside the primitives, each with its own state."""
     random = np.random.default_rng(1)
     shapes = {

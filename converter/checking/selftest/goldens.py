@@ -77,7 +77,7 @@ def unpack(folder: Path) -> None:
             (folder / entry.name).write_bytes(content.read())
 
 
-def unpacked(folder: Path) -> list[Golden]:
+def unpack_goldens(folder: Path) -> list[Golden]:
     """The goldens that were put into a folder, recurrent ones first."""
     goldens = [Golden(folder / facts["name"], facts) for facts in json.loads((folder / INDEX).read_text())]
     return sorted(goldens, key=lambda golden: not golden.is_recurrent)
@@ -85,27 +85,27 @@ def unpacked(folder: Path) -> list[Golden]:
 
 def goldens(folder: Path, session_of: SessionOf) -> Iterator[Check]:
     """Every net in float32, recurrent ones in each form; then recurrent ones in lower precision."""
-    for golden in unpacked(folder):
+    for golden in unpack_goldens(folder):
         for form in golden.facts["sequences"]:
             yield _check(golden, session_of, form, "fp32")
     for precision in PRECISIONS[1:]:
-        for golden in unpacked(folder):
+        for golden in unpack_goldens(folder):
             if golden.is_recurrent:
                 yield _check(golden, session_of, "auto", precision)
 
 
 def once(folder: Path, session_of: SessionOf) -> Iterator[Check]:
     """Every net in float32, as it is converted by default."""
-    for golden in unpacked(folder):
+    for golden in unpack_goldens(folder):
         yield _check(golden, session_of, "auto", "fp32")
 
 
 def _check(golden: Golden, session_of: SessionOf, form: Form, precision: Precision) -> Check:
     words = (golden.name, *([form] if form != "auto" else []), precision)
-    return Check(", ".join(words), lambda: _compared(golden, session_of, form, precision))
+    return Check(", ".join(words), lambda: _compare(golden, session_of, form, precision))
 
 
-def _compared(golden: Golden, session_of: SessionOf, form: Form, precision: Precision) -> str:
+def _compare(golden: Golden, session_of: SessionOf, form: Form, precision: Precision) -> str:
     worst = []
     with session_of(golden.graph(form, precision), cut=True) as session:
         for inputs, expected in golden.calls():
@@ -116,7 +116,7 @@ def _compared(golden: Golden, session_of: SessionOf, form: Form, precision: Prec
 
 def builds(folder: Path, build: Callable[[Graph], str]) -> Iterator[Check]:
     """An engine of every net."""
-    for golden in unpacked(folder):
+    for golden in unpack_goldens(folder):
         yield Check(golden.name, lambda golden=golden: build(golden.graph("auto", "fp32")))  # type: ignore[misc]  # mypy does not infer it
 
 

@@ -39,7 +39,7 @@ def _tell(*words: str) -> None:
     print(_MARK + json.dumps(words), flush=True)
 
 
-def isolated(command: Sequence[str], patience: float, deadline: float) -> Iterator[Row]:
+def run_isolated(command: Sequence[str], patience: float, deadline: float) -> Iterator[Row]:
     """The rows of a command that serves checks; it is started anew behind a check that kills it.
 
     ``command`` gets the number of checks to skip as its last argument. One check may take ``patience`` seconds, and

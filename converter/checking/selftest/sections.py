@@ -76,7 +76,7 @@ def _by_rtx_plugin() -> str:
     except BuildError as error:
         raise NotHereError(str(error.because)) from error
     graph = lstm_graph(replace(engines.SIZE, steps=8), "loop", "fp16")
-    return engines.followed(Session(graph, on="onnx", device="rtx"), graph, "fp16")
+    return engines.follow(Session(graph, on="onnx", device="rtx"), graph, "fp16")
 
 
 def _onnxruntime_with_gpu() -> bool:

@@ -12,7 +12,7 @@ from prototrt import __version__
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import narrow
 from prototrt.converter.checking.selftest.goldens import unpack
-from prototrt.converter.checking.selftest.isolation import isolated
+from prototrt.converter.checking.selftest.isolation import run_isolated
 from prototrt.converter.checking.selftest.results import SectionResult, SelfTest
 from prototrt.converter.checking.selftest.rows import BAD, NOT_TRIED, OK, Row
 from prototrt.converter.checking.selftest.sections import GPU, SECTIONS, command_of
@@ -73,7 +73,7 @@ def _result(name: SectionName, folder: Path, end: float, reason: str | None) -> 
     if reason is not None:
         return SectionResult(name, section.purpose, section.columns, reason=reason)
     deadline = start + _SHARE * (end - start)
-    rows = tuple(_until(deadline, isolated(command_of(name, folder), PATIENCE, deadline)))
+    rows = tuple(_until(deadline, run_isolated(command_of(name, folder), PATIENCE, deadline)))
     return SectionResult(name, section.purpose, section.columns, rows, time.monotonic() - start)
 
 

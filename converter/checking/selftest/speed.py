@@ -25,7 +25,7 @@ def timings(session_of: SessionOf, sizes: Iterable[Size] = SIZES) -> Iterator[Ch
         for precision in PRECISIONS:
             for form in forms(size):
                 what = f"H {size.hidden}, T {size.steps}, N {size.streams}, {precision}, {form}"
-                yield Check(what, partial(_timed, session_of, size, precision, form))
+                yield Check(what, partial(_time, session_of, size, precision, form))
 
 
 def forms(size: Size) -> list[Form]:
@@ -34,7 +34,7 @@ def forms(size: Size) -> list[Form]:
     return ["loop", "unroll"] if size.steps <= UNROLL_AT_MOST else ["loop"]
 
 
-def _timed(session_of: SessionOf, size: Size, precision: Precision, form: Form) -> tuple[str, ...]:
+def _time(session_of: SessionOf, size: Size, precision: Precision, form: Form) -> tuple[str, ...]:
     with session_of(lstm_graph(size, form, precision)) as session:
         medians = {timing.way: timing.median for timing in bench(session).timings}
     return numbers(medians, size.steps, _seconds_of_cudnn(size, _TORCH[precision]))

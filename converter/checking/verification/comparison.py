@@ -83,7 +83,7 @@ def difference_of(actual: Array, expected: Array, tolerance: Tolerance) -> Diffe
     max_abs, largest = float(error.max(initial=0)), float(np.abs(b).max(initial=0))
     rms = math.sqrt(float(np.mean(error * error))) if error.size else 0.0
     max_rel = max_abs / largest if largest else (math.inf if max_abs else 0.0)
-    return Difference(max_abs, max_rel, rms, _cosine(a, b), tolerance.allowed(largest))
+    return Difference(max_abs, max_rel, rms, _cosine(a, b), tolerance.limit(largest))
 
 
 def doubt_about(base: Array, tolerance: Tolerance) -> str | None:
@@ -95,12 +95,12 @@ def doubt_about(base: Array, tolerance: Tolerance) -> str | None:
     spread = float(np.ptp(finite)) if numbers.size > 1 else math.inf
     if spread == 0:
         return f"is {finite[0]:.6g} at each of {numbers.size} elements"
-    allowed = tolerance.allowed(float(np.abs(finite).max(initial=0)))
+    allowed = tolerance.limit(float(np.abs(finite).max(initial=0)))
     return f"varies by {spread:.2g} only, and {allowed:.2g} is allowed" if spread <= allowed else None
 
 
 def _beyond(tolerance: Tolerance) -> Difference:
-    return Difference(math.inf, math.inf, math.inf, math.nan, tolerance.allowed(0))
+    return Difference(math.inf, math.inf, math.inf, math.nan, tolerance.limit(0))
 
 
 def _cosine(a: Array, b: Array) -> float:
@@ -114,7 +114,7 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def watching_tops(graph: Graph) -> Graph:
+def with_all_tops(graph: Graph) -> Graph:
     """The graph with every blob of the net as an output."""
     tops = [value for node in graph.nodes for value in node.outputs if not value.is_surgical]
     outputs = [value for value in graph.outputs if value not in tops]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnreadableFileError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights.npz import ArrayHeader
-from prototrt.converter.checking.verification.comparison import watching_tops
+from prototrt.converter.checking.verification.comparison import with_all_tops
 from prototrt.converter.files.signatures.feeds import read_feeds, unread_keys
 from prototrt.converter.files.signatures.signature import Signature, concrete
 from prototrt.converter.running.data.data import Call
@@ -31,8 +31,8 @@ def read_expected(file: str, watched: Graph, calls: Sequence[Call], truth: Graph
     """
     computed = [value.name for value in watched.outputs]
     if unknown := unread_keys(file, computed):
-        raise _not_computed(unknown[0], computed)
-    check = partial(_refuse_other_shapes, file, calls, watching_tops(truth))
+        raise _unknown_output_error(unknown[0], computed)
+    check = partial(_refuse_other_shapes, file, calls, with_all_tops(truth))
     expected = read_feeds(file, computed, len(calls), check, _more_calls)
     if not any(expected):
         raise UnreadableFileError(
@@ -43,7 +43,7 @@ def read_expected(file: str, watched: Graph, calls: Sequence[Call], truth: Graph
     return expected
 
 
-def uncompared(file: str, expected: Sequence[Arrays]) -> list[str]:
+def missing_calls(file: str, expected: Sequence[Arrays]) -> list[str]:
     """A warning of the calls that the file has no arrays for; empty otherwise."""
     missing = [str(call) for call, arrays in enumerate(expected) if not arrays]
     return [f"{file}: not compared: call {listed(missing)}, for which it has no arrays"] if missing else []
@@ -53,14 +53,14 @@ def refuse_unlike(expected: Arrays, computed: Arrays) -> None:
     """Raise ``NetError`` for expected arrays that are not computed, ``ShapeError`` for those of another shape."""
     for name, array in expected.items():
         if name not in computed:
-            raise _not_computed(name, computed)
+            raise _unknown_output_error(name, computed)
         if array.shape != computed[name].shape:
             raise ShapeError(
                 f'the expected "{name}" has the shape {array.shape}, the computed one {computed[name].shape}'
             )
 
 
-def _not_computed(name: str, computed: Iterable[str]) -> NetError:
+def _unknown_output_error(name: str, computed: Iterable[str]) -> NetError:
     return NetError(
         f'the expected outputs hold "{name}", which is not computed',
         fix=Worded(

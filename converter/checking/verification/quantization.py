@@ -108,7 +108,7 @@ def quantization_cost(
     ]
     alone.sort(key=lambda cost: _order(cost.worst))
     cost = QuantizationCost(tuple(truth.costs(quantized)), tuple(alone))
-    return cost if agreement is None else _kept(cost, without, agreement)
+    return cost if agreement is None else _choose_layers(cost, without, agreement)
 
 
 def _order(cost: OutputCost) -> tuple[float, float]:
@@ -116,7 +116,7 @@ def _order(cost: OutputCost) -> tuple[float, float]:
     return cost.score, -cost.rms
 
 
-def _kept(
+def _choose_layers(
     cost: QuantizationCost, without: Callable[[Sequence[str]], list[OutputCost]], agreement: float
 ) -> QuantizationCost:
     """The cost with as few layers in float as reach the agreement, taken in the order of their own costs."""

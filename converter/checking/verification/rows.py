@@ -22,10 +22,10 @@ def in_order_of(expected: Array, actual: Array, axis: int, tolerance: Tolerance)
         return actual
     moved = np.moveaxis(actual, axis, 0)
     a, b = (np.moveaxis(array, axis, 0).reshape(actual.shape[axis], -1) for array in (actual, expected))
-    allowed, order, scores = tolerance.allowed(float(np.abs(b).max())), [*range(len(b))], _scores(b)
+    allowed, order, scores = tolerance.limit(float(np.abs(b).max())), [*range(len(b))], _scores(b)
     for place, row in enumerate(b):
         if not _close(a[order[place]], row, allowed):
-            tied = (other for other in range(place + 1, len(b)) if _tied(scores, place, other, tolerance))
+            tied = (other for other in range(place + 1, len(b)) if _is_tie(scores, place, other, tolerance))
             twin = next((other for other in tied if _close(a[order[other]], row, allowed)), None)
             if twin is not None:
                 order.insert(place, order.pop(twin))
@@ -36,11 +36,11 @@ def _close(a: Array, b: Array, allowed: float) -> bool:
     return bool((np.abs(a - b) <= allowed).all())
 
 
-def _tied(scores: Array | None, place: int, other: int, tolerance: Tolerance) -> bool:
+def _is_tie(scores: Array | None, place: int, other: int, tolerance: Tolerance) -> bool:
     """Without scores among the columns, only neighbours are taken for tied."""
     if scores is None:
         return other == place + 1
-    allowed = tolerance.allowed(float(np.abs(scores).max()))
+    allowed = tolerance.limit(float(np.abs(scores).max()))
     return other <= place + NEAR and bool(abs(scores[place] - scores[other]) <= allowed)
 
 

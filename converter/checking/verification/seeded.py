@@ -21,12 +21,12 @@ def seeded_feeds(graph: Graph, calls: int = 1, seed: int = 0) -> list[dict[str, 
     limits = _limits(graph)
     inputs = [value for value in graph.inputs if value not in graph.state_inputs]
     return [
-        {value.name: _drawn(value, graph, limits.get(value), [seed, call]) for value in inputs}
+        {value.name: _draw(value, graph, limits.get(value), [seed, call]) for value in inputs}
         for call in range(calls)
     ]
 
 
-def _drawn(value: Value, graph: Graph, limit: int | None, seed: list[int]) -> Array:
+def _draw(value: Value, graph: Graph, limit: int | None, seed: list[int]) -> Array:
     random = np.random.default_rng([*seed, zlib.crc32(value.name.encode())])
     usual = {symbol: span.opt for symbol, span in graph.symbols.items()}
     shape = [size_at(dim, usual) for dim in value.shape]

@@ -19,7 +19,7 @@ class Tolerance:
     absolute: float
     reason: str | None  # None where the user chose the numbers
 
-    def allowed(self, largest: float) -> float:
+    def limit(self, largest: float) -> float:
         return self.absolute + self.relative * largest
 
 

@@ -57,7 +57,7 @@ class Verification:
         ways = f"{count} ways agree" if count > 1 else "1 way agrees"
         expected = " with the expected outputs" if EXPECTED in names else ""
         worst = max(comparison.difference.max_abs for comparison in self.comparisons)
-        distance = f"within {_rounded_up(worst)}" if worst else "exactly"
+        distance = f"within {_round_up(worst)}" if worst else "exactly"
         return f"PASS: {ways}{expected} {distance}{', which proves little' if self.proves_little else ''}"
 
     @property
@@ -144,7 +144,7 @@ class Verification:
         return "report this net: prototrt, or a library that it uses, computes it wrongly"
 
 
-def _rounded_up(number: float) -> str:
+def _round_up(number: float) -> str:
     """With one digit, and never less: 2.1e-06 is within 3e-06."""
     unit = 10.0 ** math.floor(math.log10(number))
     return f"{math.ceil(number / unit) * unit:.1g}"

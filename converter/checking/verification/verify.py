@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import NetError, Origin
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.checking.calibration.saturation import saturated
+from prototrt.converter.checking.calibration.saturation import saturation_warnings
 from prototrt.converter.checking.verification.comparison import (
     EXPECTED,
     REFERENCE,
     Comparison,
     difference_of,
     doubt_about,
-    watching_tops,
+    with_all_tops,
 )
-from prototrt.converter.checking.verification.expected import read_expected, refuse_unlike, uncompared
+from prototrt.converter.checking.verification.expected import missing_calls, read_expected, refuse_unlike
 from prototrt.converter.checking.verification.rows import in_order_of, row_axis
 from prototrt.converter.checking.verification.seeded import seeded_feeds
 from prototrt.converter.checking.verification.tolerances import Tolerance, tolerance_for
@@ -59,15 +59,15 @@ def verify(
     tolerance = tolerance_for(precision, options.atol, options.rtol)
     graphs = (graph, truth or graph)
     calls = [*zip(feeds, (number in anew for number in range(len(feeds))), strict=True)]
-    watched = _watched(graphs) if options.layers else graphs
-    comparisons = _compared(watched, calls, options, expected, tolerance)
+    watched = _watch(graphs) if options.layers else graphs
+    comparisons = _compare(watched, calls, options, expected, tolerance)
     if not comparisons:
         raise NetError(
             "there is nothing to compare", fix="give another way than reference, or expected outputs"
         )
-    parts = _first_broken(comparisons)
+    parts = _first_failures(comparisons)
     if not options.layers:  # outputs do not show where the error begins
-        parts = _located(parts, _watched(graphs), calls, options, tolerance)
+        parts = _locate(parts, _watch(graphs), calls, options, tolerance)
     outputs = tuple(value.name for value in graph.outputs if value not in graph.state_outputs)
     warnings = _doubts(comparisons, outputs)
     return Verification(precision, tolerance, len(feeds), outputs, tuple(comparisons), tuple(parts), warnings)
@@ -79,7 +79,7 @@ def _doubts(comparisons: Sequence[Comparison], outputs: Collection[str]) -> tupl
     return tuple(f'output "{blob}" {doubt}: agreement on it proves little' for blob, doubt in doubts.items())
 
 
-def _located(
+def _locate(
     parts: Sequence[Comparison],
     watched: Graphs,
     calls: Sequence[tuple[Arrays, bool]],
@@ -89,11 +89,11 @@ def _located(
     """Where a way differs from the reference: the first blob that does, among all blobs."""
     lost = [part.way for part in parts if part.against == REFERENCE]
     every = (
-        _compared(watched, calls, CompareOptions(ways=lost, exporting=options.exporting), None, tolerance)
+        _compare(watched, calls, CompareOptions(ways=lost, exporting=options.exporting), None, tolerance)
         if lost
         else []
     )
-    broken = {part.way: part for part in _first_broken(every)}
+    broken = {part.way: part for part in _first_failures(every)}
     return [broken.get(part.way, part) if part.against == REFERENCE else part for part in parts]
 
 
@@ -114,12 +114,12 @@ def verify_files(
     compared = truth or graph
     data = data or data_of_calls(compared, options)
     calls = [*data.calls()]
-    watched = watching_tops(graph) if options.layers else graph
+    watched = with_all_tops(graph) if options.layers else graph
     expected = None if options.expect is None else read_expected(options.expect, watched, calls, compared)
     # Random inputs say nothing about the scales.
-    warnings = [] if is_random else [*data.warnings, *saturated(compared, calls)]
+    warnings = [] if is_random else [*data.warnings, *saturation_warnings(compared, calls)]
     if expected is not None:
-        warnings += uncompared(str(options.expect), expected)
+        warnings += missing_calls(str(options.expect), expected)
     feeds = [call.feeds for call in calls]
     verification = verify(graph, feeds, options, expected=expected, truth=truth, anew=starts(calls))
     return replace(verification, warnings=(*verification.warnings, *warnings))
@@ -136,12 +136,12 @@ def data_of_calls(graph: Graph, options: VerifyOptions) -> Data:
     return Data(lambda: iter([read]), warnings=data.warnings)
 
 
-def _watched(graphs: Graphs) -> Graphs:
+def _watch(graphs: Graphs) -> Graphs:
     graph, truth = graphs
-    return watching_tops(graph), watching_tops(truth)
+    return with_all_tops(graph), with_all_tops(truth)
 
 
-def _compared(
+def _compare(
     graphs: Graphs,
     calls: Sequence[tuple[Arrays, bool]],
     options: CompareOptions,
@@ -229,7 +229,7 @@ def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, A
     return results if own.name == layout else own.to_caffe(results)
 
 
-def _first_broken(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _first_failures(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The first blob out of tolerance, for each way and each base."""
     first: dict[tuple[str, str], Comparison] = {}
     for comparison in comparisons:

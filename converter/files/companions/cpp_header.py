@@ -122,7 +122,7 @@ def _tensor(binding: Mapping[str, Any], identifier: str) -> str:
     kind, size = _TYPES[binding["dtype"]]
     shape, profile = binding["shape"], binding["profile"]
     ranges = [profile[dim] if isinstance(dim, str) else (dim, dim, dim) for dim in shape]
-    sizes = ", ".join(_braced(map(str, column)) for column in zip(*ranges, strict=True)) or "{}, {}, {}"
+    sizes = ", ".join(_in_braces(map(str, column)) for column in zip(*ranges, strict=True)) or "{}, {}, {}"
     name = literal(binding["name"])
     return f"inline constexpr Tensor {identifier}{{{name}, Type::{kind}, {size}, {len(shape)}, {sizes}}};"
 
@@ -133,7 +133,7 @@ def _array(kind: str, name: str, elements: Sequence[str]) -> str:
     return f"inline constexpr std::array<{kind}, {len(elements)}> {name}{{{content}}};"
 
 
-def _braced(elements: Iterable[str]) -> str:
+def _in_braces(elements: Iterable[str]) -> str:
     return f"{{{{{', '.join(elements)}}}}}"
 
 
@@ -143,9 +143,9 @@ def _truth(value: bool) -> str:
 
 def literal(text: str) -> str:
     """A string literal with exactly these characters, in UTF-8."""
-    return f'"{"".join(map(_written, text.encode("utf-8", "surrogateescape")))}"'
+    return f'"{"".join(map(_octal, text.encode("utf-8", "surrogateescape")))}"'
 
 
-def _written(byte: int) -> str:
+def _octal(byte: int) -> str:
     """Three octal digits: a hexadecimal escape would swallow the digits behind it."""
     return chr(byte) if 0x20 <= byte < 0x7F and chr(byte) not in '"\\?' else f"\\{byte:03o}"

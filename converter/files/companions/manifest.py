@@ -17,10 +17,10 @@ from prototrt.converter.files.companions.cpp_header import write_header
 from prototrt.converter.files.companions.script import script_of, write_script
 from prototrt.converter.files.signatures.indices import IndexRange, index_ranges
 from prototrt.converter.files.writing.files import json_text
-from prototrt.converter.files.writing.ownership import Unnamed
+from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.files.writing.publication import Publication, errors_of
 from prototrt.converter.files.writing.side_files import module_weights
-from prototrt.converter.files.writing.texts import checked, json_value
+from prototrt.converter.files.writing.texts import check_text, json_value
 from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
 from prototrt.surgery.ops import Plugin, Scan, While
@@ -71,9 +71,9 @@ def _plugins(graph: Graph) -> list[dict[str, str]]:
     ]
 
 
-def manifest_of(path: str | os.PathLike[str]) -> Unnamed:
+def manifest_of(path: str | os.PathLike[str]) -> DerivedPath:
     """The file of the manifest, beside an engine or a model."""
-    return Unnamed(f"{os.fspath(path)}.json")
+    return DerivedPath(f"{os.fspath(path)}.json")
 
 
 def describe(
@@ -97,7 +97,7 @@ def describe(
         module_weights(os.fspath(path)): WEIGHTS,
     }
     roles |= {script_of(path): "script"} | ({} if header is None else {os.fspath(header): "header"})
-    whole = {**manifest, "files": dict(_listed(files, roles, manifest))}
+    whole = {**manifest, "files": dict(_file_records(files, roles, manifest))}
     with files.create(manifest_of(path)) as stream:
         stream.write(content_of(whole))
     return whole
@@ -105,7 +105,7 @@ def describe(
 
 def content_of(manifest: Mapping[str, Any]) -> bytes:
     """The bytes of its file."""
-    return checked("the manifest", json_text(manifest), json_value)
+    return check_text("the manifest", json_text(manifest), json_value)
 
 
 def digest_of(content: bytes) -> str:
@@ -113,7 +113,7 @@ def digest_of(content: bytes) -> str:
     return f"{DIGEST}{hashlib.sha256(content).hexdigest()}"
 
 
-def _listed(
+def _file_records(
     files: Publication, roles: Mapping[str, str], manifest: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """By role, the name, the size and the SHA-256 of each file. A plan was hashed while it was written."""
@@ -132,7 +132,7 @@ def provenance(graph: Graph) -> dict[str, Any]:
     }
 
 
-def refuse_changed(graph: Graph) -> None:
+def refuse_changed_files(graph: Graph) -> None:
     """Raise ``UnreadableFileError`` if a file that the graph was made from has changed.
 
     Weights are read in place until the end, so the result could hold parts of two files.

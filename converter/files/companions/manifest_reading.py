@@ -74,7 +74,7 @@ def manifest_from(content: bytes, path: str) -> Mapping[str, Any]:
     return manifest
 
 
-def no_manifest_of_ours(path: str, error: Exception) -> UnreadableFileError:
+def foreign_manifest_error(path: str, error: Exception) -> UnreadableFileError:
     """The message for one of ``WRONG``."""
     return UnreadableFileError(
         "is not a prototrt manifest",
@@ -90,7 +90,7 @@ def signature_of_manifest(manifest: Mapping[str, Any]) -> Signature:
     symbols = {symbol: Range(*span) for binding in bindings for symbol, span in binding["profile"].items()}
     values = {binding["name"]: _value(binding, symbols) for binding in bindings}
     for value in values.values():
-        _refuse_uncounted(value, values)
+        _check_counts(value, values)
     for binding in manifest["inputs"]:
         if binding.get("data_sizes"):
             raise ValueError(f"the input {binding['name']!r} has sizes that depend on the data")
@@ -132,7 +132,7 @@ def _indices(name: str, entry: Mapping[str, Any], symbols: Mapping[str, Range]) 
     return IndexRange(name, below, every, start, reader)
 
 
-def _refuse_uncounted(value: Value, names: Container[str]) -> None:
+def _check_counts(value: Value, names: Container[str]) -> None:
     """Raise ``ValueError`` for a size that lacks its count."""
     for dim in value.shape:
         if isinstance(dim, AtMost) and dim.count not in names:

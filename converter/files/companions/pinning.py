@@ -20,9 +20,9 @@ from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.files.companions.manifest import DIGEST, PRODUCT, WEIGHTS, digest_of, manifest_of
 from prototrt.converter.files.companions.manifest_reading import (
     WRONG,
+    foreign_manifest_error,
     manifest_content,
     manifest_from,
-    no_manifest_of_ours,
 )
 
 Trusted: TypeAlias = bool | str
@@ -104,7 +104,7 @@ def _record(file: str, manifest: Mapping[str, Any], role: str) -> tuple[int, str
     try:
         return int(record["bytes"]), str(record["sha256"])
     except WRONG as error:
-        raise no_manifest_of_ours(manifest_of(file), error) from error
+        raise foreign_manifest_error(manifest_of(file), error) from error
 
 
 def _copy(name: str, record: tuple[int, str], target: BinaryIO | None) -> None:
@@ -121,12 +121,12 @@ def _copy(name: str, record: tuple[int, str], target: BinaryIO | None) -> None:
         problem = f"is listed in the manifest, and cannot be read: {error.strerror or error}"
         raise EngineError(problem, where=name, fix=_TOGETHER) from error
     if size != expected:
-        raise _not_as_listed(name, f"it has {size} bytes, expected {expected}")
+        raise _mismatch_error(name, f"it has {size} bytes, expected {expected}")
     if digest.hexdigest() != sha256:
-        raise _not_as_listed(name, f"its SHA-256 is {digest.hexdigest()}, expected {sha256}")
+        raise _mismatch_error(name, f"its SHA-256 is {digest.hexdigest()}, expected {sha256}")
 
 
-def _not_as_listed(name: str, difference: str) -> EngineError:
+def _mismatch_error(name: str, difference: str) -> EngineError:
     """The message for a file that another conversion wrote, or that was changed since."""
     return EngineError(
         "is not the file that its manifest lists", where=name, because=difference, fix=_TOGETHER

@@ -9,7 +9,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.visible import visible_line
-from prototrt.converter.files.writing.ownership import SCRIPT_MARK, Unnamed
+from prototrt.converter.files.writing.ownership import SCRIPT_MARK, DerivedPath
 from prototrt.converter.files.writing.publication import Publication
 from prototrt.converter.files.writing.texts import write_text
 from prototrt.surgery.ir.shapes import sizes
@@ -28,9 +28,9 @@ exec {command} "$@"
 """
 
 
-def script_of(path: str | os.PathLike[str]) -> Unnamed:
+def script_of(path: str | os.PathLike[str]) -> DerivedPath:
     """The file of the script, beside the model."""
-    return Unnamed(f"{os.fspath(path)}.sh")
+    return DerivedPath(f"{os.fspath(path)}.sh")
 
 
 def plan_of(path: str | os.PathLike[str]) -> str:

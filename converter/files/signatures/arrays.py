@@ -51,7 +51,7 @@ def refuse_gradients(array: Any, name: str) -> None:
         raise ShapeError(f'the tensor for "{name}" requires a gradient', fix="give tensor.detach()")
 
 
-def converted(value: Value, array: Array) -> Array:
+def cast(value: Value, array: Array) -> Array:
     """The array in the type of the input ``value``; itself if it has that type.
 
     Raises ``ShapeError`` if it holds neither numbers nor truth values, or a number that the type cannot hold.

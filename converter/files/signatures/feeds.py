@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, ArraysOnRequest, array_headers_in
 from prototrt.caffe_proto.weights.npz import ArrayHeader
-from prototrt.converter.files.signatures.signature import Signature, concrete, lost_state
+from prototrt.converter.files.signatures.signature import Signature, concrete, lost_state_error
 from prototrt.converter.files.writing.files import atomic_write
 from prototrt.surgery.ir import Array
 
@@ -79,7 +79,7 @@ def _by_call(
     count = calls or max(single, default=0) + 1
     if beyond := [call for call in single if call >= count]:
         raise ConversionError(
-            f"has arrays for call {max(beyond)}, but {_calls_there_are(count)}",
+            f"has arrays for call {max(beyond)}, but {_call_numbers(count)}",
             where=path,
             fix=(fix or _run_with)(max(beyond) + 1),
         )
@@ -98,7 +98,7 @@ def _run_with(calls: int) -> str:
     return Worded("run with {}, or leave {} out", Option("calls", calls), Option("calls"))
 
 
-def _calls_there_are(count: int) -> str:
+def _call_numbers(count: int) -> str:
     return "there is only call 0" if count == 1 else f"there are {count} calls, from 0 to {count - 1}"
 
 
@@ -128,7 +128,7 @@ def refuse_misfits(
                 expected = concrete(value.shape, sizes)
                 if name not in feed and carried.get(name, expected) != expected:
                     fix = f'give this call the state, too, in a file as "{name}/{call}"; zeros start anew'
-                    raise lost_state(value, carried[name], expected, fix)
+                    raise lost_state_error(value, carried[name], expected, fix)
                 carried[name] = expected
         except ConversionError as error:
             error.where = path if len(feeds) == 1 else f"{path}, call {call}"
@@ -156,12 +156,12 @@ def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
     """
     with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         # Not np.savez: it takes the names as keywords, so that no blob could be called "file".
-        for key, array in _keyed(results):
+        for key, array in _with_keys(results):
             with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def _keyed(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
+def _with_keys(results: Sequence[Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
     for call, outputs in enumerate(results):
         for name, array in outputs.items():
             yield (name if len(results) == 1 else f"{name}/{call}"), array

@@ -239,12 +239,12 @@ def zeros(value: Value, sizes: SymbolSizes) -> Array:
 
 
 def _fix_of_shape(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    return _rearranged(shape, expected) or Worded(
+    return _rearrangement(shape, expected) or Worded(
         "give an array of this shape, or change the input of the net with {}", Option("shapes")
     )
 
 
-def _rearranged(shape: tuple[int, ...], expected: tuple[int, ...]) -> str | None:
+def _rearrangement(shape: tuple[int, ...], expected: tuple[int, ...]) -> str | None:
     """How to turn an array (N, H, W, C), (H, W, C) or without its first axis into the wanted shape; None if unknown."""
     if len(expected) == 4 and shape == (expected[0], *expected[2:], expected[1]):
         return "put the channels before height and width: array.transpose(0, 3, 1, 2)"
@@ -263,10 +263,14 @@ def largest(value: Value) -> tuple[int, ...]:
 def refuse_lost(value: Value, carried: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Raise ``ShapeError`` unless the state of the last call fits this one."""
     if carried != expected:
-        raise lost_state(value, carried, expected, "call reset() first, or give the state with the inputs")
+        raise lost_state_error(
+            value, carried, expected, "call reset() first, or give the state with the inputs"
+        )
 
 
-def lost_state(value: Value, carried: tuple[int, ...], expected: tuple[int, ...], fix: str) -> ShapeError:
+def lost_state_error(
+    value: Value, carried: tuple[int, ...], expected: tuple[int, ...], fix: str
+) -> ShapeError:
     """The error for state of the last call that does not fit this call."""
     return ShapeError(
         f'the state "{value.name}" of the last call has the shape {carried}, expected {expected}',

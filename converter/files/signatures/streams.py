@@ -10,7 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.files.signatures.arrays import converted, host_array
+from prototrt.converter.files.signatures.arrays import cast, host_array
 from prototrt.converter.files.signatures.signature import Signature, SymbolSizes, concrete, fillable
 from prototrt.converter.files.signatures.steps import refuse_fed_states
 from prototrt.surgery.ir import Array, Dim, Range, Value, computable, range_of, symbols_of
@@ -49,7 +49,7 @@ class StreamRows:
         self._fitting: dict[tuple[tuple[str, tuple[int, ...]], ...], Sizes] = {}
         self._conts: dict[tuple[Sizes, bool], Array] = {}
 
-    def checked(self, feeds: Mapping[str, object]) -> tuple[dict[str, Array], Sizes]:
+    def check_inputs(self, feeds: Mapping[str, object]) -> tuple[dict[str, Array], Sizes]:
         """Copies of the inputs of one stream, in the types of the net, and the sizes of what varies.
 
         cont may be missing. Raises as ``run()`` does.
@@ -64,7 +64,7 @@ class StreamRows:
             if len(self._fitting) < REMEMBERED_AT_MOST:
                 self._fitting[shapes] = sizes
         arrays = {
-            value.name: converted(value, arrays[value.name])
+            value.name: cast(value, arrays[value.name])
             for value in self.signature.inputs
             if value.name in arrays
         }
@@ -82,11 +82,11 @@ class StreamRows:
                 signature.refuse_misfit(value, shapes[value.name], sizes)
         return tuple(sizes.items())
 
-    def checked_state(self, state: Mapping[str, object]) -> dict[str, Array]:
+    def check_state(self, state: Mapping[str, object]) -> dict[str, Array]:
         """The state of one stream, in the types of the net. Raises as ``set_state()`` does."""
         arrays = {name: host_array(array, name) for name, array in state.items()}
         self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
-        return {name: converted(self.signature.states[name], array) for name, array in arrays.items()}
+        return {name: cast(self.signature.states[name], array) for name, array in arrays.items()}
 
     def with_cont(self, feeds: Arrays, sizes: Sizes, starts: bool) -> Arrays:
         """The inputs, and cont if it is missing: 0 at the first step of a stream that ``starts``, else 1."""
@@ -99,7 +99,7 @@ class StreamRows:
             self._conts[sizes, starts] = cont
         return {**feeds, self.cont: cont}
 
-    def joined(self, streams: Sequence[Arrays], size: int) -> dict[str, Array]:
+    def join(self, streams: Sequence[Arrays], size: int) -> dict[str, Array]:
         """The inputs of a call of ``size`` streams. The last one fills it up."""
         filled = [*streams, *[streams[-1]] * (size - len(streams))]
         return {name: np.concatenate([each[name] for each in filled], self.axes[name]) for name in streams[0]}

@@ -71,7 +71,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield stream
 
 
-def why_unwritable(path: str | os.PathLike[str], *, follow_link: bool = True) -> str | None:
+def write_fault(path: str | os.PathLike[str], *, follow_link: bool = True) -> str | None:
     """Why a file cannot be written there, as far as can be seen beforehand; None if it can.
 
     Unless ``follow_link``, a link of this name would be replaced.
@@ -96,7 +96,7 @@ def why_unwritable(path: str | os.PathLike[str], *, follow_link: bool = True) ->
     return None
 
 
-def why_misnamed(target: str, suffixes: Sequence[str]) -> str | None:
+def suffix_fault(target: str, suffixes: Sequence[str]) -> str | None:
     """Why no file of this name is written; None if its suffix is one of these. A device needs none.
 
     A number is not a suffix: ``net-1.2`` has none, as ``""`` among the suffixes allows.

@@ -37,7 +37,7 @@ _KERNELS = re.compile(r".+\.[0-9a-f]{16}\.cache")
 _HEAD = 1 << 13  # bytes; two names, whatever characters they have, come before the mark of a script
 
 
-class Unnamed(str):
+class DerivedPath(str):
     """A path that is made of another one: what is there may be the user's, and a link may lead anywhere."""
 
     __slots__ = ()

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.files import black_box
-from prototrt.converter.files.writing.ownership import STAGE, Unnamed, is_ours
+from prototrt.converter.files.writing.ownership import STAGE, DerivedPath, is_ours
 
 if sys.platform != "win32":
     import fcntl
@@ -92,15 +92,15 @@ class Publication:
     def place(self, path: str | os.PathLike[str]) -> Path:
         """Where to make the file, or a folder that is new, before the block ends. Raises ``OSError``.
 
-        A link that the user names is followed. One at an ``Unnamed`` path is replaced.
+        A link that the user names is followed. One at a ``DerivedPath`` is replaced.
         """
         target = Path(os.path.realpath(path))
-        if isinstance(path, Unnamed):
+        if isinstance(path, DerivedPath):
             target = Path(os.path.realpath(Path(path).parent)) / Path(path).name
         if target.parent not in self.stages:
             self.stages[target.parent] = _Stage(target.parent)
         stage = self.stages[target.parent]
-        if isinstance(path, Unnamed):
+        if isinstance(path, DerivedPath):
             stage.unnamed.append(target)
         return stage.new / target.name
 
@@ -111,7 +111,7 @@ def is_device(path: str | os.PathLike[str]) -> bool:
 
 
 def _is_named_device(path: str | os.PathLike[str]) -> bool:
-    return is_device(path) and not isinstance(path, Unnamed)
+    return is_device(path) and not isinstance(path, DerivedPath)
 
 
 def link_or_copy(source: str | os.PathLike[str], target: Path) -> None:
@@ -127,7 +127,7 @@ def tidy(folder: str | os.PathLike[str]) -> None:
     place = Path(os.path.realpath(folder))
     with suppress(OSError):
         for name in filter(STAGE.fullmatch, os.listdir(place)):
-            with _alone_in(place), suppress(OSError), _locked(place / name):
+            with _lock_folder(place), suppress(OSError), _lock(place / name):
                 if not _is_marked(place / name):
                     (place / name).rmdir()  # if it is empty: a process died before the mark
                 elif _settle(place / name):
@@ -151,7 +151,7 @@ class _Stage:
         self.new = self._place / _NEW
         self.unnamed: list[Path] = []
         black_box.note(black_box.FOLDER, str(folder))
-        with _alone_if_possible(folder):  # nobody takes it for one of the dead before it is locked
+        with _lock_if_possible(folder):  # nobody takes it for one of the dead before it is locked
             self._place.mkdir(
                 0o711
             )  # who may only read the folder cannot open this one, and so cannot lock it
@@ -159,7 +159,7 @@ class _Stage:
                 (self._place / MARK).touch()
                 self.new.mkdir()
                 with suppress(_NoLocksError):
-                    self._lock.enter_context(_locked(self._place))
+                    self._lock.enter_context(_lock(self._place))
             except OSError:
                 shutil.rmtree(self._place, ignore_errors=True)
                 raise
@@ -180,8 +180,8 @@ class _Stage:
         if durable:
             for part in self.new.rglob("*"):
                 _sync(part)
-        with _alone_if_possible(self._folder):
-            if len(names) > 1 and self._are_links_made(names):
+        with _lock_if_possible(self._folder):
+            if len(names) > 1 and self._link_files(names):
                 self._switch(names)
             else:
                 for name in names:
@@ -189,7 +189,7 @@ class _Stage:
         if durable:
             _sync(self._folder)
 
-    def _are_links_made(self, names: list[str]) -> bool:
+    def _link_files(self, names: list[str]) -> bool:
         """Link the existing files, and mark them as valid; False if the file system has no links."""
         try:
             (self._place / _OLD).mkdir()
@@ -219,7 +219,7 @@ class _Stage:
 
     def close(self) -> None:
         """Remove what is left of files that did not appear."""
-        with self._lock, suppress(OSError), _alone_if_possible(self._folder):
+        with self._lock, suppress(OSError), _lock_if_possible(self._folder):
             if not _settle(self._place):
                 log.warning("%s holds files until the next run into %s", self._place, self._folder)
                 return
@@ -307,7 +307,7 @@ class _NoLocksError(OSError):
 
 
 @contextmanager
-def _locked(file: Path, mode: int = 0) -> Iterator[int]:
+def _lock(file: Path, mode: int = 0) -> Iterator[int]:
     """Lock a file or a folder, and open it; the system drops the lock when the process dies. Raises ``OSError``.
 
     ``mode`` makes a file that is not there.
@@ -334,7 +334,7 @@ def _locked(file: Path, mode: int = 0) -> Iterator[int]:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Wait until no other process lets files appear in the folder.
 
     Raises ``OSError``, and ``BusyFolderError`` if the other process takes too long.
@@ -344,7 +344,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     lock, has_logged = folder / LOCK, False
     while True:
         try:
-            with _locked(lock, writers | writers << 1) as descriptor:
+            with _lock(lock, writers | writers << 1) as descriptor:
                 if not _is_at(descriptor, lock):  # its last owner has removed it
                     continue
                 if _number_in(lock) is None:
@@ -406,11 +406,11 @@ def _number_in(lock: Path) -> str | None:
 
 
 @contextmanager
-def _alone_if_possible(folder: Path) -> Iterator[None]:
+def _lock_if_possible(folder: Path) -> Iterator[None]:
     """Without locks, files are written as well, but nothing removes the remains of processes that died."""
     with ExitStack() as stack:
         with suppress(_NoLocksError, PermissionError):
-            stack.enter_context(_alone_in(folder))
+            stack.enter_context(_lock_folder(folder))
         yield
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.files.writing.ownership import Unnamed, is_ours
+from prototrt.converter.files.writing.ownership import DerivedPath, is_ours
 from prototrt.converter.files.writing.publication import errors_of, is_device
 
 SIDE_SUFFIXES = (".json", ".data", ".sh")
@@ -31,9 +31,9 @@ def product_files(target: str) -> list[str]:
     return [*(f"{target}{suffix}" for suffix in PRODUCT_SUFFIXES), *weights]
 
 
-def module_weights(module: str) -> Unnamed:
+def module_weights(module: str) -> DerivedPath:
     """The file with the weights of a PyTorch module, or of a program."""
-    return Unnamed(Path(module).with_suffix(WEIGHTS_SUFFIX))
+    return DerivedPath(Path(module).with_suffix(WEIGHTS_SUFFIX))
 
 
 def refuse_foreign(asked: Option | str, target: str) -> None:
@@ -41,7 +41,7 @@ def refuse_foreign(asked: Option | str, target: str) -> None:
 
     So for the target itself, unless a user named it. ``asked`` is the option, or the argument, that names the target.
     """
-    for file in product_files(target)[not isinstance(target, Unnamed) :]:
+    for file in product_files(target)[not isinstance(target, DerivedPath) :]:
         refuse_foreign_file(asked, file)
 
 

@@ -17,7 +17,7 @@ class InvalidTextError(Exception):
     """A text that its reader would not read: an internal error, after which nothing is written."""
 
 
-def checked(file: str | os.PathLike[str], text: str, reader: Reader | None) -> bytes:
+def check_text(file: str | os.PathLike[str], text: str, reader: Reader | None) -> bytes:
     """The content of a file, once its reader has read it. Without a ``reader``, only tests have one."""
     try:
         if reader is not None:
@@ -31,7 +31,7 @@ def checked(file: str | os.PathLike[str], text: str, reader: Reader | None) -> b
 
 def write_text(files: Publication, path: str | os.PathLike[str], text: str, reader: Reader | None) -> None:
     """Write a text among files that appear together."""
-    content = checked(path, text, reader)
+    content = check_text(path, text, reader)
     with files.create(path) as stream:
         stream.write(content)
 

@@ -68,14 +68,14 @@ def convert_models(models: str, options: BatchOptions, begun: BatchProgress) -> 
 
 def survey_models(models: str, options: BatchOptions) -> Survey:
     """Which models of a list would convert, and what stops the others; nothing is written."""
-    from prototrt.converter.showing.survey.survey import Survey, Verdict, surveyed
+    from prototrt.converter.showing.survey.survey import Survey, Verdict, survey_net
 
     entries, nets = read_models(models, os.fspath(options.folder)), []
     _refuse_overwriting(models, options, entries)
     for entry in entries:
         asked = conversion_options(entry.target, entry.weights, entry.options)
-        rewriting = Product.of(asked).rewriting(asked.part(RewriteOptions))
-        survey = surveyed(entry.prototxt, asked.part(LoadOptions), rewriting, tries_shapes=False)
+        rewriting = Product.of(asked).rewrite_options(asked.part(RewriteOptions))
+        survey = survey_net(entry.prototxt, asked.part(LoadOptions), rewriting, tries_shapes=False)
         refusal = None if survey.message else refusal_of(entry)
         if refusal is not None:
             survey = replace(survey, verdict=Verdict.NOT, message=refusal)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from prototrt.converter.files.writing.ownership import Unnamed
+from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, module_weights
 from prototrt.converter.front.batch.keys import OUTPUTS
 
@@ -47,7 +47,10 @@ class Entry:
     @property
     def places(self) -> dict[str, str]:
         """Each file that the conversion may write, by its suffix, or by a dot and the option that asks for it."""
-        product = {"": self.target, **{suffix: Unnamed(f"{self.target}{suffix}") for suffix in SIDE_SUFFIXES}}
+        product = {
+            "": self.target,
+            **{suffix: DerivedPath(f"{self.target}{suffix}") for suffix in SIDE_SUFFIXES},
+        }
         if self.is_module:
             product[WEIGHTS_SUFFIX] = module_weights(self.target)
         return product | {f".{name}": file for name, file in self.outputs.items()}

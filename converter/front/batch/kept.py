@@ -13,7 +13,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.files import open_regular, read_regular, sha256_of_stream
 from prototrt.converter.files.writing.side_files import PRODUCT_SUFFIXES, WEIGHTS_SUFFIX
-from prototrt.converter.files.writing.texts import checked, json_value
+from prototrt.converter.files.writing.texts import check_text, json_value
 from prototrt.converter.front.batch.keys import OUTPUTS
 
 NAMES = {*PRODUCT_SUFFIXES, WEIGHTS_SUFFIX, *(f".{name}" for name in OUTPUTS)}
@@ -97,7 +97,7 @@ class Notes:
         """Write them with their own SHA-256, to detect damage. Raises ``OSError``."""
         notes = asdict(self)
         text = json.dumps({"sha256": _digest(notes), "notes": notes})
-        path.write_bytes(checked(path, text, json_value))
+        path.write_bytes(check_text(path, text, json_value))
 
     @classmethod
     def load(cls, path: Path, key: str) -> Notes:

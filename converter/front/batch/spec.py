@@ -15,8 +15,8 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, raise_all
 from prototrt.caffe_proto.common.memory import bytes_from_text
-from prototrt.converter.checking.machines.targets import target_called
-from prototrt.converter.files.writing.ownership import Unnamed
+from prototrt.converter.checking.machines.targets import find_target
+from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.front.batch import keys
 from prototrt.converter.front.batch.entry import CPU_TIME, FILE_SIZE, Entry
 from prototrt.converter.front.batch.tree import Place, read_yaml
@@ -127,7 +127,7 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     name = _name(fields, cell, prototxt, base)
     options = _options(fields, words, name, base)
     suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
-    target = Unnamed(os.path.join(folder, name + suffix))
+    target = DerivedPath(os.path.join(folder, name + suffix))
     inherited = [key for key in fields if key not in place.items("a model") and key not in cell]
     keys.refuse_contradictions(prototxt, weights, target, options, place, inherited)
     return Entry(
@@ -243,7 +243,7 @@ def _same_outputs(entries: list[Entry]) -> Iterator[ConversionError]:
 
 
 def _usual_suffix(options: Mapping[str, Any]) -> str:
-    return _FORMATS["plan"] if options["target"] is None else target_called(options["target"]).suffix
+    return _FORMATS["plan"] if options["target"] is None else find_target(options["target"]).suffix
 
 
 def _suffix(place: Place) -> str:

@@ -75,14 +75,14 @@ def scales_of(
     """What the command was asked for; nothing is written yet."""
     if sources.merge:
         return _merged(model, loading, calibrating, written)
-    from prototrt.converter.checking.calibration.calibration import adopted, calibrate
+    from prototrt.converter.checking.calibration.calibration import adopt, calibrate
     from prototrt.converter.checking.calibration.exporting import table_text
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.front.commandline.progress import bar_of_parts
 
     net = load_with_weights(model, loading, rewriting)
     if sources.scales is not None or sources.calibration_cache is not None:
-        calibration = adopted(net, sources.scales, sources.calibration_cache, rewriting)
+        calibration = adopt(net, sources.scales, sources.calibration_cache, rewriting)
     else:
         with bar_of_parts(verbosity().quiet) as progress:
             options = replace(calibrating, rewriting=rewriting, progress=progress)
@@ -116,13 +116,13 @@ def _merged(
     model: str, loading: LoadOptions, calibrating: CalibrateOptions, written: ScalesFiles
 ) -> ScalesReport:
     """MODEL and WEIGHTS are the files; their own method counts unless the user states one."""
-    from prototrt.converter.checking.calibration.calibration import merged
+    from prototrt.converter.checking.calibration.calibration import merge
 
     if loading.weights is None:
         raise click.UsageError("--merge needs two files of scales")
     if written.target is None or written.export_cache is not None:
         raise click.UsageError("--merge writes -o FILE.json alone: export that with --scales")
-    calibration: Calibration = merged(
+    calibration: Calibration = merge(
         [model, str(loading.weights)], calibrating.method if is_on_command_line("method") else None
     )
     return ScalesReport(calibration, {written.target: calibration.scales.text()})

@@ -226,9 +226,9 @@ def print_json(facts: Mapping[str, object]) -> None:
 
 def write_text(target: str | None, text: str, reader: Reader | None) -> None:
     """Write the text to a file, or print it, once its reader has read it."""
-    from prototrt.converter.files.writing.texts import atomic_text, checked
+    from prototrt.converter.files.writing.texts import atomic_text, check_text
 
     if target is None:
-        show_lines(checked("standard output", visible(text), reader).decode(), end="")
+        show_lines(check_text("standard output", visible(text), reader).decode(), end="")
     else:
         atomic_text(target, text, reader)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prototrt.converter.conversion import Converted
     from prototrt.converter.serving.deepstream.folder import WrittenFolder
     from prototrt.converter.serving.triton.repository import WrittenModel
-    from prototrt.converter.serving.triton.served import Served
+    from prototrt.converter.serving.triton.served import ServedGraph
     from prototrt.surgery.ir import Array, Shape, StreamLags
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
@@ -275,7 +275,7 @@ class ModelFolder:
         yield f"tritonserver --model-repository={Path(self.repository).resolve()}"
 
 
-def _requests(served: Served) -> str:
+def _requests(served: ServedGraph) -> str:
     if not served.batch:
         return f"requests one by one, because {served.unbatched}"
     what = "requests"

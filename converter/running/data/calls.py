@@ -44,9 +44,9 @@ def some_calls(options: DataOptions, signature: Signature, count: int | None) ->
                 return Data(lambda: ([Call(file, feed)] for feed in feeds), len(feeds), unread)
             calls = calls_of(Path(file), signature)
             data = Data(lambda: ([call] for call in calls), len(calls), unread)
-            return data if count is None else Data(lambda: _counted(data, count), count, unread)
+            return data if count is None else Data(lambda: _take(data, count), count, unread)
     data = all_data(options, signature)
-    return data if count is None else replace(data, read=lambda: _counted(data, count), parts=count)
+    return data if count is None else replace(data, read=lambda: _take(data, count), parts=count)
 
 
 def _is_npz(file: str) -> bool:
@@ -69,7 +69,7 @@ def _of_arrays(arrays: Mapping[str, object] | Sequence[Mapping[str, object]], si
     return Data(lambda: ([Call(f"call {number}", feed)] for number, feed in enumerate(feeds)), len(feeds))
 
 
-def _counted(data: Data, count: int) -> Iterator[Sequence[Call]]:
+def _take(data: Data, count: int) -> Iterator[Sequence[Call]]:
     """The first calls, or a single one again and again."""
     calls: list[Call] = []
     for part in data.read():

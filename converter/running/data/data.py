@@ -72,7 +72,7 @@ def data_of(
     """
     if loader is not None:
         batches = loader_of(loader)
-        return Data(lambda: _loaded(batches, loader, signature))
+        return Data(lambda: _load(batches, loader, signature))
     assert source is not None
     return _data_of_files(source, signature, preparation)
 
@@ -149,7 +149,7 @@ def calls_of(file: Path, signature: Signature) -> list[Call]:
         every = split(_single(file, signature), signature)
     else:
         every = [part for feed in feeds_of(str(file), signature) for part in split(feed, signature)]
-    return [Call(_numbered(str(file), call, len(every)), feed, not call) for call, feed in enumerate(every)]
+    return [Call(_call_text(str(file), call, len(every)), feed, not call) for call, feed in enumerate(every)]
 
 
 def feeds_of(file: str, signature: Signature, calls: int | None = None) -> list[Feeds]:
@@ -171,7 +171,7 @@ def _refuse_misfits_of_parts(
         refuse_beyond_memory("reading its arrays", sum(sizes.values()), file)
 
 
-def _numbered(where: str, call: int, calls: int) -> str:
+def _call_text(where: str, call: int, calls: int) -> str:
     return where if calls == 1 else f"{where}, call {call}"
 
 
@@ -224,9 +224,7 @@ def _rows(sizes: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
     return (sizes[0] // int(shape[0]), int(shape[0]), *sizes[1:])
 
 
-def _loaded(
-    batches: Callable[[], Iterable[Any]], where: str, signature: Signature
-) -> Iterator[Sequence[Call]]:
+def _load(batches: Callable[[], Iterable[Any]], where: str, signature: Signature) -> Iterator[Sequence[Call]]:
     """The calls that a user's function gives. State is carried from one to the next."""
     for number, call in enumerate(batches()):
         place = f"{where}, call {number}"

@@ -135,7 +135,7 @@ class ImageFolder:
         size = self._shape[0]
         for first in range(0, len(self.files), size):
             files = [self.files[place % len(self.files)] for place in range(first, first + size)]
-            images = np.stack([self._prepared(file) for file in files])
+            images = np.stack([self._prepare(file) for file in files])
             pictures = tuple(map(self._picture, self.files[first : first + size]))
             yield str(files[0]), {self.input.name: images}, pictures
 
@@ -145,7 +145,7 @@ class ImageFolder:
         batch, channels, height, width = (dim if isinstance(dim, int) else 1 for dim in self.input.shape)
         return batch, channels, height, width
 
-    def _prepared(self, file: Path) -> Array:
+    def _prepare(self, file: Path) -> Array:
         """One image (C, H, W)."""
         from PIL import Image
 
@@ -154,7 +154,7 @@ class ImageFolder:
             with Image.open(file, formats=_FORMATS) as image:
                 self._refuse_pixels(file, image.size)
                 pixels = np.asarray(
-                    self._sized(image.convert("L" if self._shape[1] == 1 else "RGB")), np.float32
+                    self._resize(image.convert("L" if self._shape[1] == 1 else "RGB")), np.float32
                 )
         except Image.DecompressionBombError as error:
             raise UnreadableFileError(
@@ -183,7 +183,7 @@ class ImageFolder:
         left, top = (columns - width) // 2, (rows - height) // 2
         return ImageFile(file, (left / columns, top / rows, width / columns, height / rows))
 
-    def _sized(self, image: Image) -> Image:
+    def _resize(self, image: Image) -> Image:
         """Bilinear, as in Caffe's own tools; then the middle."""
         from PIL import Image
 

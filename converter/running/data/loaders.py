@@ -33,7 +33,7 @@ def loader_of(text: str) -> Callable[[], Iterable[Any]]:
         )
     with errors_for_user(file, "a Python file"):
         read_regular(file, "a Python file")
-    with _importing_beside(file):
+    with _import_path(file):
         defined = _in_words(file, lambda: runpy.run_path(file))
     function = defined.get(name)
     if not callable(function):
@@ -60,7 +60,7 @@ def _each(file: str, name: str, function: Callable[[], Iterable[Any]]) -> Iterab
 
 
 @contextmanager
-def _importing_beside(file: str) -> Iterator[None]:
+def _import_path(file: str) -> Iterator[None]:
     """Let the file import modules of its own folder, as a script does."""
     folder = str(Path(file).resolve().parent)
     sys.path.insert(0, folder)

@@ -69,7 +69,7 @@ class CallMaker:
         With ``steps``, they have an additional first axis with a row for each step. A call that
         ``is_repeated`` reads them again each time.
         """
-        fed = self._fed(feeds, is_repeated)
+        fed = self._operands(feeds, is_repeated)
         shapes = self._input_shapes(fed, steps)
         inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
         self._launcher.set_shapes(shapes)
@@ -91,7 +91,7 @@ class CallMaker:
         streams = self._streams(operands)
         return QueuedCall(shapes, written, input_routes, output_routes, run, streams, waits, results, indices)
 
-    def _fed(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
+    def _operands(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
         self._signature.refuse_names(feeds)
         return {
             value: self._operand(feeds[value.name], value.name, is_repeated)
@@ -105,7 +105,7 @@ class CallMaker:
             value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
             for value, operand in fed.items()
         }
-        sizes, carried = self._signature.sizes(operands), self._ports.carried
+        sizes, carried = self._signature.sizes(operands), self._ports.carried_shapes
         shapes: dict[str, tuple[int, ...]] = {}
         for value in self._signature.inputs:
             expected = concrete(value.shape, sizes)

@@ -166,9 +166,9 @@ class CudaPythonDevice:
         except BaseException:
             self._abandon(stream)  # an interrupt must not leave the caller's stream in capture
             raise
-        return self._instantiated(stream)
+        return self._instantiate(stream)
 
-    def _instantiated(self, stream: int) -> CudaGraph:
+    def _instantiate(self, stream: int) -> CudaGraph:
         try:
             graph = self._call("cudaStreamEndCapture", stream)
         except EngineError as error:

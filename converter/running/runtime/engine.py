@@ -218,7 +218,7 @@ class Context:
         return not self.tells_capture or bool(self._context.is_stream_capturable(stream))
 
     @contextmanager
-    def profiled(self) -> Iterator[list[tuple[str, float]]]:
+    def profile_layers(self) -> Iterator[list[tuple[str, float]]]:
         """What runs within the block is timed by TensorRT: layers and seconds, once the stream is done."""
         layers: list[tuple[str, float]] = []
         self._context.profiler = _profiler(self._trt, layers)

@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.files import LARGEST_CACHE, open_regular, refus
 from prototrt.caffe_proto.common.permissions import foreign_owner, who_may_change
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.writing.files import atomic_write
-from prototrt.converter.files.writing.ownership import Unnamed
+from prototrt.converter.files.writing.ownership import DerivedPath
 
 log = logging.getLogger(__name__)
 
@@ -20,9 +20,9 @@ _DIGITS = 16
 _KERNELS = "kernels of TensorRT"
 
 
-def cache_beside(plan: str | os.PathLike[str], sha256: str) -> Unnamed:
+def cache_beside(plan: str | os.PathLike[str], sha256: str) -> DerivedPath:
     """The file that belongs to a plan: another plan under the same name has another one."""
-    return Unnamed(f"{os.fspath(plan)}.{sha256[:_DIGITS]}.cache")
+    return DerivedPath(f"{os.fspath(plan)}.{sha256[:_DIGITS]}.cache")
 
 
 class KernelCache:

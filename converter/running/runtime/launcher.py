@@ -135,11 +135,11 @@ class Launcher:
         return bool(self._graphs)
 
     @contextmanager
-    def profiled(self) -> Iterator[list[tuple[str, float]]]:
+    def profile_layers(self) -> Iterator[list[tuple[str, float]]]:
         """Within the block every run is queued, and timed by TensorRT: layers and seconds."""
         before, self._use_graphs = self._use_graphs, False
         try:
-            with self._current.context.profiled() as layers:
+            with self._current.context.profile_layers() as layers:
                 yield layers
         finally:
             self._use_graphs = before
@@ -166,13 +166,13 @@ class Launcher:
         if own is not None:
             return own
         if self._further_context is None or not self._own.admits(key):
-            return self._shaped(self._first, shapes)
+            return self._with_shapes(self._first, shapes)
         self._spare = self._spare or ShapedContext(self._further_context())
-        own = self._shaped(self._spare, shapes)
+        own = self._with_shapes(self._spare, shapes)
         self._spare = self._own.put(key, own)
         return own
 
-    def _shaped(self, shaped: ShapedContext, shapes: Shapes) -> ShapedContext:
+    def _with_shapes(self, shaped: ShapedContext, shapes: Shapes) -> ShapedContext:
         """The context with other shapes. Its graphs are dropped."""
         for graph in self._graphs.pop_where(lambda key: key[0] == shaped.number):
             self._memory.drop_graph(graph, self._stream)
@@ -197,7 +197,7 @@ class Launcher:
         if graph is not None or not self._graphs.admits(key):
             return graph
         try:
-            graph = self._captured(addresses, steps)
+            graph = self._capture(addresses, steps)
         except CaptureError as error:
             self._count_failure(error)
             return None
@@ -207,7 +207,7 @@ class Launcher:
             self._memory.drop_graph(displaced, self._stream)
         return graph
 
-    def _captured(self, addresses: Addresses, steps: Steps) -> CapturedGraph:
+    def _capture(self, addresses: Addresses, steps: Steps) -> CapturedGraph:
         if not self._current.context.can_capture(self._stream):
             self._failures = FAILURES_AT_MOST - 1
             raise CaptureError("TensorRT says that this engine cannot be captured")

@@ -17,13 +17,13 @@ from prototrt.surgery.ir import Array
 log = logging.getLogger(__name__)
 
 
-class _Capturing(threading.local):
+class _CaptureState(threading.local):
     """Whether this thread captures: what is then to be freed, else None."""
 
     postponed: list[Callable[[], None]] | None = None
 
 
-_here = _Capturing()
+_here = _CaptureState()
 
 
 class Memory:
@@ -160,7 +160,7 @@ class Buffer:
         self.address, self._size = self._memory.allocate(size), size
 
 
-class Staging:
+class StagingBuffer:
     """Pinned memory of the host that grows when more is asked of it; what it held is lost then."""
 
     def __init__(self, memory: Memory) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.converter.files.signatures.arrays import converted, host_array, refuse_gradients
+from prototrt.converter.files.signatures.arrays import cast, host_array, refuse_gradients
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM, Device
 from prototrt.converter.running.runtime.dlpack import device_tensor, refuse_gaps
 from prototrt.surgery.ir import Array, Value
@@ -92,7 +92,7 @@ def as_input(value: Value, operand: Operand, *, is_kept: bool = False) -> Operan
                 fix="convert it there first",
             )
         return operand
-    fitting = converted(value, operand)
+    fitting = cast(value, operand)
     return operand if is_kept else fitting
 
 

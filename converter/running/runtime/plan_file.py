@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.files import open_regular, read_regular
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.files.companions.manifest_reading import (
     WRONG,
-    no_manifest_of_ours,
+    foreign_manifest_error,
     signature_of_manifest,
 )
 from prototrt.converter.files.companions.pinning import Trusted, pin_of, trusted_manifest
@@ -130,7 +130,7 @@ def _plan_of(file: str, manifest: Mapping[str, Any]) -> PlanFile:
             _sha256(manifest["plan"]),
         )
     except WRONG as error:
-        raise no_manifest_of_ours(where, error) from error
+        raise foreign_manifest_error(where, error) from error
 
 
 def _with_plan(plan_file: PlanFile, plan: bytes | memoryview) -> PlanFile:

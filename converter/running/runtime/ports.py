@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from math import prod
 
 from prototrt.converter.files.signatures.signature import Signature, largest
-from prototrt.converter.running.runtime.memory import Buffer, Memory, Staging
+from prototrt.converter.running.runtime.memory import Buffer, Memory, StagingBuffer
 from prototrt.converter.running.runtime.operands import DeviceArray, Operand
 from prototrt.converter.running.runtime.state import States
 from prototrt.converter.running.runtime.transfers import (
     CarriedState,
-    Copied,
-    CopiedBack,
-    Downloaded,
+    CopyBackRoute,
+    CopyRoute,
+    DownloadRoute,
+    InputInPlace,
     InputRoute,
     NextState,
+    OutputInPlace,
     OutputRoute,
-    ReadInPlace,
-    Staged,
+    StagedArray,
     StepLayout,
-    Uploaded,
+    UploadRoute,
     WorkQueue,
-    WrittenInPlace,
 )
 from prototrt.surgery.ir import Value
 
@@ -43,7 +43,7 @@ class Ports:
         # A state has its own buffers. If the caller feeds it, it needs one more, which is made then.
         own = {*self.states.pairs, *self.states.written}
         self._buffers = {name: Buffer(memory, 0 if name in own else size) for name, size in sizes.items()}
-        self._staging = {name: Staging(memory) for name in sizes}
+        self._staging = {name: StagingBuffer(memory) for name in sizes}
 
     def input_route(
         self, value: Value, operand: Operand | None, shape: tuple[int, ...], steps: int
@@ -52,13 +52,13 @@ class Ports:
         name, size = value.name, bytes_of(value, shape)
         if operand is None:
             return CarriedState(self.states.pairs[name], shape, size, self.work.stream)
-        ours = StepLayout.aligned(steps, size)
+        ours = StepLayout.with_alignment(steps, size)
         if not isinstance(operand, DeviceArray):
-            staged = self._staged(value, ours, operand.shape)
-            return Uploaded(self.work, ours, self._buffers[name], value, operand, staged)
+            staged = self._stage(value, ours, operand.shape)
+            return UploadRoute(self.work, ours, self._buffers[name], value, operand, staged)
         if ours.is_in_place(operand):
-            return ReadInPlace(operand, ours)
-        return Copied(self.work, ours, self._buffers[name], operand)
+            return InputInPlace(operand, ours)
+        return CopyRoute(self.work, ours, self._buffers[name], operand)
 
     def next_state(self, value: Value, shape: tuple[int, ...]) -> OutputRoute:
         """How state reaches the next call."""
@@ -66,19 +66,19 @@ class Ports:
 
     def output_route(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> OutputRoute:
         """How an output reaches the caller. ``shape`` is that of one step."""
-        name, ours = value.name, StepLayout.aligned(steps, bytes_of(value, shape))
+        name, ours = value.name, StepLayout.with_alignment(steps, bytes_of(value, shape))
         if not isinstance(operand, DeviceArray):
-            staged = self._staged(value, ours, operand.shape)
-            return Downloaded(self.work, ours, self._buffers[name], operand, staged)
+            staged = self._stage(value, ours, operand.shape)
+            return DownloadRoute(self.work, ours, self._buffers[name], operand, staged)
         if ours.is_in_place(operand):
-            return WrittenInPlace(operand, ours)
-        return CopiedBack(self.work, ours, self._buffers[name], operand)
+            return OutputInPlace(operand, ours)
+        return CopyBackRoute(self.work, ours, self._buffers[name], operand)
 
-    def _staged(self, value: Value, layout: StepLayout, shape: tuple[int, ...]) -> Staged:
-        return Staged(self._staging[value.name], layout, shape, value.dtype.numpy)
+    def _stage(self, value: Value, layout: StepLayout, shape: tuple[int, ...]) -> StagedArray:
+        return StagedArray(self._staging[value.name], layout, shape, value.dtype.numpy)
 
     @property
-    def carried(self) -> Mapping[str, tuple[int, ...]]:
+    def carried_shapes(self) -> Mapping[str, tuple[int, ...]]:
         """The shapes of the states that are not zero."""
         return {name: state.shape for name, state in self.states.pairs.items() if state.shape is not None}
 

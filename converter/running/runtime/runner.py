@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.converter.files.signatures.arrays import converted, host_array
+from prototrt.converter.files.signatures.arrays import cast, host_array
 from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.runtime.call import CallMaker, QueuedCall
@@ -62,13 +62,13 @@ class EngineRunner:
 
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
         with self._active():
-            return self._executed(self._calls.make(feeds, outputs))
+            return self._execute(self._calls.make(feeds, outputs))
 
     def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
         refuse_no_steps(steps)
         refuse_fed_states(self.signature, feeds)
         with self._active():
-            return self._executed(self._calls.make(feeds, outputs, steps))
+            return self._execute(self._calls.make(feeds, outputs, steps))
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEngineCall:
         with self._active():
@@ -77,7 +77,7 @@ class EngineRunner:
     def repeat(self, call: QueuedCall) -> dict[str, Any]:
         """Run a prepared call again."""
         with self._active():
-            return self._executed(call)
+            return self._execute(call)
 
     @property
     def replays(self) -> bool:
@@ -86,8 +86,8 @@ class EngineRunner:
     def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]:
         with self._active():
             call = self._calls.make(feeds, {})
-            with self._launcher.profiled() as layers:
-                self._executed(call)
+            with self._launcher.profile_layers() as layers:
+                self._execute(call)
         return layers
 
     def reset(self, streams: Sequence[int] | None) -> None:
@@ -104,7 +104,7 @@ class EngineRunner:
         states = self.signature.states
         with self._active():
             self._states.set(
-                {name: np.ascontiguousarray(converted(states[name], array)) for name, array in arrays.items()}
+                {name: np.ascontiguousarray(cast(states[name], array)) for name, array in arrays.items()}
             )
 
     def store(self, streams: StreamRows, count: int) -> DeviceStateStore:
@@ -132,7 +132,7 @@ class EngineRunner:
             raise ValueError("the session is closed")
         return self._device.current()
 
-    def _executed(self, call: QueuedCall) -> dict[str, Any]:
+    def _execute(self, call: QueuedCall) -> dict[str, Any]:
         """Queue copies to the GPU, the run, and copies back; wait for them where that is asked for."""
         if call.indices:
             self.signature.refuse_indices(call.indices, self.signature.sizes(call.input_shapes))

@@ -38,25 +38,25 @@ def engine_of(
         file = load_plan(source, trust, lambda backend: find_backend(backend).version)
         place = _device(device)
         if pin_of(trust) is not None:
-            return _loaded(file, place, KernelCache(runtime_cache, is_private=True))
-        return _loaded(file, place, KernelCache(runtime_cache or cache_beside(file.file, file.sha256)))
+            return _load(file, place, KernelCache(runtime_cache, is_private=True))
+        return _load(file, place, KernelCache(runtime_cache or cache_beside(file.file, file.sha256)))
     place = _device(device)  # nothing is built where nothing can run
-    plan = _built(source) if isinstance(source, Graph) else source
+    plan = _build(source) if isinstance(source, Graph) else source
     file = plan_with_manifest("the plan", plan.plan, plan.manifest)
-    return _loaded(file, place, KernelCache(runtime_cache))
+    return _load(file, place, KernelCache(runtime_cache))
 
 
 def _device(device: Device | str | None) -> Device:
     return find_device(device) if device is None or isinstance(device, str) else device
 
 
-def _built(graph: Graph) -> Plan:
+def _build(graph: Graph) -> Plan:
     from prototrt.converter.backends.tensorrt.builder import build
 
     return build(graph)
 
 
-def _loaded(file: PlanFile, device: Device, kernels: KernelCache) -> Engine:
+def _load(file: PlanFile, device: Device, kernels: KernelCache) -> Engine:
     return Engine(
         find_backend(file.backend),
         file.plan,

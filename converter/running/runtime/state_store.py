@@ -146,7 +146,7 @@ def _groups(states: States, streams: StreamRows) -> Iterator[StateGroup]:
     place = offset = 0
     for (passes, size, name), group in groupby(sorted(states.pairs.values(), key=key), key):
         together = list(group)
-        pitch = None if name else _aligned(streams.sizes.max * size)
+        pitch = None if name else _align(streams.sizes.max * size)
         made = StateGroup(together, size, passes * len(together), place, offset, pitch)
         yield made
         place += size * made.rows
@@ -155,8 +155,8 @@ def _groups(states: States, streams: StreamRows) -> Iterator[StateGroup]:
 
 def _block(group: StateGroup, most: int) -> int:
     """The bytes that a call of ``most`` streams has for a group."""
-    return _aligned(group.rows * (group.pitch or most * group.size))
+    return _align(group.rows * (group.pitch or most * group.size))
 
 
-def _aligned(size: int) -> int:
+def _align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT

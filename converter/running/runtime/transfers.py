@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from prototrt.converter.files.signatures.arrays import converted
+from prototrt.converter.files.signatures.arrays import cast
 from prototrt.converter.files.signatures.signature import refuse_lost
 from prototrt.converter.running.runtime.device import ALIGNMENT, Device
-from prototrt.converter.running.runtime.memory import Buffer, Staging
+from prototrt.converter.running.runtime.memory import Buffer, StagingBuffer
 from prototrt.converter.running.runtime.operands import DeviceArray
 from prototrt.converter.running.runtime.state import PairState
 from prototrt.surgery.ir import Array, Value
@@ -25,7 +25,7 @@ class StepLayout:
     stride: int
 
     @classmethod
-    def aligned(cls, count: int, size: int) -> StepLayout:
+    def with_alignment(cls, count: int, size: int) -> StepLayout:
         """The layout in our own memory: each step begins at an address that TensorRT accepts."""
         return cls(count, size, -(-size // ALIGNMENT) * ALIGNMENT if count > 1 else size)
 
@@ -87,7 +87,7 @@ class OutputRoute(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadInPlace:
+class InputInPlace:
     """Memory of the caller that TensorRT itself can read."""
 
     array: DeviceArray
@@ -102,7 +102,7 @@ class ReadInPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenInPlace(OutputRoute):
+class OutputInPlace(OutputRoute):
     """Memory of the caller that TensorRT itself can write."""
 
     array: DeviceArray
@@ -117,7 +117,7 @@ class WrittenInPlace(OutputRoute):
 
 
 @dataclass(frozen=True, slots=True)
-class Buffered:
+class BufferRoute:
     """What TensorRT reads or writes stands in our own memory on the GPU."""
 
     work: WorkQueue
@@ -133,7 +133,7 @@ class Buffered:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied(Buffered):
+class CopyRoute(BufferRoute):
     """Memory of the caller that TensorRT cannot use where it is: a copy on the GPU is read."""
 
     array: DeviceArray
@@ -145,7 +145,7 @@ class Copied(Buffered):
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedBack(Buffered, OutputRoute):
+class CopyBackRoute(BufferRoute, OutputRoute):
     """Memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
 
     array: DeviceArray
@@ -156,11 +156,11 @@ class CopiedBack(Buffered, OutputRoute):
         )
 
 
-class Staged:
+class StagedArray:
     """An array in pinned memory, laid out as its steps are on the GPU."""
 
     def __init__(
-        self, staging: Staging, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self, staging: StagingBuffer, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self._staging, self._layout, self._size = staging, layout, layout.nbytes
         self._shape, self._dtype = shape, dtype
@@ -176,28 +176,28 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded(Buffered):
+class UploadRoute(BufferRoute):
     """An array of the host, by way of pinned memory: from there the GPU copies by itself."""
 
     value: Value
     array: Array
-    staged: Staged
+    staged: StagedArray
 
     def queue(self) -> int:
         stream = self.work.stream
         pinned, staged = self.staged.reserve(stream)
-        staged[...] = converted(self.value, self.array)
+        staged[...] = cast(self.value, self.array)
         address = self.buffer.reserve(pinned.nbytes, stream)
         self.work.device.upload(address, pinned, stream)
         return address
 
 
 @dataclass(frozen=True, slots=True)
-class Downloaded(Buffered, OutputRoute):
+class DownloadRoute(BufferRoute, OutputRoute):
     """An array of the host, by way of pinned memory."""
 
     array: Array
-    staged: Staged
+    staged: StagedArray
 
     def queue(self) -> None:
         pinned, _ = self.staged.reserve(self.work.stream)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.converter.files.signatures.arrays import converted, host_array, host_target
+from prototrt.converter.files.signatures.arrays import cast, host_array, host_target
 from prototrt.converter.files.signatures.signature import (
     Signature,
     SymbolSizes,
@@ -61,7 +61,7 @@ class EvaluatorRunner:
     def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]:
         before = self.state
         self.signature.refuse_names(feeds)
-        returned, state = self._evaluated(self._arrays(feeds), before)
+        returned, state = self._evaluate(self._arrays(feeds), before)
         _fill(outputs, returned)
         self.state = state
         return {**returned, **outputs}
@@ -76,7 +76,7 @@ class EvaluatorRunner:
         rows: list[dict[str, Array]] = []
         advance = notebook_progress("steps")(steps)
         for step in range(steps):
-            row, state = self._evaluated({name: array[step] for name, array in arrays.items()}, state)
+            row, state = self._evaluate({name: array[step] for name, array in arrays.items()}, state)
             rows.append(row)
             advance()
         returned = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -94,7 +94,7 @@ class EvaluatorRunner:
         names = [value.name for value in self.signature.inputs]
         return {name: host_array(feeds[name], name) for name in names if name in feeds}
 
-    def _evaluated(self, fed: Mapping[str, Array], state: Mapping[str, Array]) -> tuple[Results, Results]:
+    def _evaluate(self, fed: Mapping[str, Array], state: Mapping[str, Array]) -> tuple[Results, Results]:
         """The results of one call, and the state after it. Missing state is zero.
 
         Raises ``ShapeError`` for arrays that do not fit, and for state of another number of streams.
@@ -107,7 +107,7 @@ class EvaluatorRunner:
                 feeds[name] = zeros(value, sizes)
             elif name not in fed:
                 refuse_lost(value, feeds[name].shape, concrete(value.shape, sizes))
-        arrays = {value.name: self._fitting(value, feeds[value.name], sizes) for value in signature.inputs}
+        arrays = {value.name: self._fit(value, feeds[value.name], sizes) for value in signature.inputs}
         signature.refuse_indices(arrays, sizes)
         results = self._active().run(arrays)
         # Copies: an evaluator may return one of its inputs, or an array that the caller gets as well.
@@ -149,10 +149,10 @@ class EvaluatorRunner:
     def close(self) -> None:
         self._state, self._evaluator = {}, None
 
-    def _fitting(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
+    def _fit(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
         """The array in the input's type. Raises ``ShapeError`` unless it has the input's shape."""
         self.signature.refuse_misfit(value, array.shape, sizes)
-        return converted(value, array)
+        return cast(value, array)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Hashable)
 """The name of a stream."""
 
 
-class Completing(Protocol):
+class CompleteTicket(Protocol):
     """Computes until a ticket is done, or the time in seconds is over."""
 
     def __call__(self, ticket: Ticket, timeout: float | None) -> None: ...
@@ -30,7 +30,7 @@ class Completing(Protocol):
 class Ticket(Future[dict[str, Array]]):
     """The outputs for an input that was submitted. ``result()`` computes what waits, if nobody else does."""
 
-    def __init__(self, complete: Completing) -> None:
+    def __init__(self, complete: CompleteTicket) -> None:
         super().__init__()
         self._complete = complete
 
@@ -125,7 +125,7 @@ class Sessions:
     def open(self, stream: Hashable = None) -> Hashable:
         """Open a stream, whose state is zero, under this name; without one, under a new number. Returns the name."""
         with self._lock:
-            self._refuse_closed()
+            self._check_open()
             if stream is None:
                 stream = next(number for number in self._numbers if number not in self._streams)
             elif stream in self._streams:
@@ -139,7 +139,7 @@ class Sessions:
 
     def submit(self, stream: Hashable, feeds: Mapping[str, Any]) -> Ticket:
         """Queue the inputs of one call, which are copied. Raises what ``Session.run()`` raises."""
-        (ticket,) = self._submitted({stream: feeds}).values()
+        (ticket,) = self._submit({stream: feeds}).values()
         return ticket
 
     def run(self, stream: Hashable, feeds: Mapping[str, Any]) -> dict[str, Array]:
@@ -152,9 +152,9 @@ class Sessions:
         Raises an error before anything is computed if some inputs do not fit. If a call fails, the others are
         computed all the same, and the first error is raised; ``submit()`` tells which streams have results.
         """
-        tickets = self._submitted(feeds)
+        tickets = self._submit(feeds)
         for ticket in tickets.values():
-            self._completed(ticket)
+            self._complete(ticket)
         return {stream: ticket.result() for stream, ticket in tickets.items()}
 
     def flush(self) -> None:
@@ -162,11 +162,11 @@ class Sessions:
         with self._lock:
             tickets = [each.ticket for stream in self._ready for each in stream.waiting]
         for ticket in tickets:
-            self._completed(ticket)
+            self._complete(ticket)
         with self._lock:
             for stream in [*self._ready]:
                 while stream.waiting and stream.waiting[0].ticket.cancelled():
-                    self._popped(stream)
+                    self._pop(stream)
 
     def reset(self, stream: Hashable) -> None:
         """Set the state of a stream to zero, after the inputs that wait."""
@@ -182,7 +182,7 @@ class Sessions:
 
     def set_state(self, stream: Hashable, state: Mapping[str, Any]) -> None:
         """Continue from this state, after all inputs that wait."""
-        arrays = self._rows.checked_state(state)
+        arrays = self._rows.check_state(state)
         self.flush()
         with self._turn:
             each = self._open_stream(stream)
@@ -219,32 +219,32 @@ class Sessions:
     ) -> None:
         self.close()
 
-    def _refuse_closed(self) -> None:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError("the pool is closed")
 
     def _open_stream(self, stream: Hashable) -> OpenStream:
-        self._refuse_closed()
+        self._check_open()
         if stream not in self._streams:
             raise NetError(f"there is no stream {stream!r}", fix="open() it first")
         return self._streams[stream]
 
-    def _submitted(self, feeds: Mapping[S, Mapping[str, Any]]) -> dict[S, Ticket]:
+    def _submit(self, feeds: Mapping[S, Mapping[str, Any]]) -> dict[S, Ticket]:
         """The tickets of inputs, which all fit."""
-        fitting = {stream: self._rows.checked(each) for stream, each in feeds.items()}
+        fitting = {stream: self._rows.check_inputs(each) for stream, each in feeds.items()}
         with self._lock:
             streams = {name: self._open_stream(name) for name in feeds}
             tickets = {}
             for name, stream in streams.items():
                 arrays, sizes = fitting[name]
                 inputs = self._rows.with_cont(arrays, sizes, stream.starts)
-                tickets[name] = Ticket(self._completed)
+                tickets[name] = Ticket(self._complete)
                 stream.waiting.append(WaitingInput(stream, inputs, sizes, stream.starts, tickets[name]))
                 stream.starts = False
                 self._ready[stream] = None
             return tickets
 
-    def _completed(self, ticket: Ticket, timeout: float | None = None) -> None:
+    def _complete(self, ticket: Ticket, timeout: float | None = None) -> None:
         """Compute until a ticket is done."""
         while not ticket.done():
             if not self._turn.acquire(timeout=-1 if timeout is None else timeout):
@@ -263,11 +263,11 @@ class Sessions:
                 if len(batch) == self._most:
                     break
                 fits = not batch or batch[0].sizes == stream.waiting[0].sizes
-                if fits and (first := self._popped(stream)):
+                if fits and (first := self._pop(stream)):
                     batch.append(first)
             return sorted(batch, key=lambda each: each.stream.row)
 
-    def _popped(self, stream: OpenStream) -> WaitingInput | None:
+    def _pop(self, stream: OpenStream) -> WaitingInput | None:
         """The first input of a stream, which waits no more; None if it was cancelled."""
         first = stream.waiting.popleft()
         del self._ready[stream]
@@ -284,7 +284,7 @@ class Sessions:
         if not batch:
             return
         try:
-            results = self._called(batch)
+            results = self._call(batch)
         except Exception as error:
             if len(batch) == 1:
                 self._fail(batch[0], error)
@@ -298,13 +298,13 @@ class Sessions:
             for each, result in zip(batch, results, strict=True):
                 each.ticket.set_result(result)
 
-    def _called(self, batch: list[WaitingInput]) -> list[dict[str, Array]]:
+    def _call(self, batch: list[WaitingInput]) -> list[dict[str, Array]]:
         """The outputs of each stream, whose state then moves."""
         rows = [each.stream.row for each in batch]
         size = self._size(len(batch))
         self._store.zero([each.stream.row for each in batch if each.starts])
         self._store.load(rows, size)
-        results = self._session.run(self._rows.joined([each.feeds for each in batch], size))
+        results = self._session.run(self._rows.join([each.feeds for each in batch], size))
         self._store.keep(rows)
         return self._rows.split(results, len(batch))
 

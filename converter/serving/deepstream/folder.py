@@ -18,7 +18,7 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
-from prototrt.converter.files.writing.texts import checked
+from prototrt.converter.files.writing.texts import check_text
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions
 from prototrt.converter.product import Product
 from prototrt.converter.running.data.pixels import transformation_of
@@ -98,14 +98,14 @@ def write_folder(
         config = _config(name, network, pixels, labels is not None, manifest["precision"])
         notes: list[str] = []
         if old is not None:
-            config, notes = old.carried_over(config, folder)
+            config, notes = old.carry_over(config, folder)
         if "net-scale-factor" not in config[PROPERTY]:
             notes.append("nothing states a mean or a scale: pixels of 0 to 255 are fed as they are")
         for key, value in _DEFAULTS[network.meaning == "coverage"].items():
             config[PROPERTY].setdefault(key, value)
-        (place / CONFIG).write_bytes(checked(CONFIG, _text(config), groups_of))
+        (place / CONFIG).write_bytes(check_text(CONFIG, _text(config), groups_of))
         if labels is not None:
-            (place / LABELS).write_bytes(checked(LABELS, labels, reader=None))
+            (place / LABELS).write_bytes(check_text(LABELS, labels, reader=None))
         if network.meaning in _PARSERS:
             _write_parser(place, name, network)
         finish(place)
@@ -232,7 +232,7 @@ def _parser(name: str) -> str:
 def _write_parser(folder: Path, name: str, network: VideoNet) -> None:
     """The parser with the names of the outputs, and a Makefile."""
     source, library = f"{_parser(name)}.cpp", f"lib{_parser(name)}.so"
-    names = ", ".join(_quoted(output) for output in network.outputs)
+    names = ", ".join(_quote(output) for output in network.outputs)
     text = Path(__file__).with_name("parser.cpp").read_text(encoding="utf-8")
     for word, value in {"@FILE@": source, "@LIBRARY@": library, "@OUTPUTS@": names}.items():
         text = text.replace(word, value)
@@ -242,10 +242,10 @@ def _write_parser(folder: Path, name: str, network: VideoNet) -> None:
         "\t$(CXX) -O2 -Wall -shared -fPIC -I$(DEEPSTREAM)/sources/includes $< -o $@\n"
     )
     for file, content in {source: text, "Makefile": makefile}.items():
-        (folder / file).write_bytes(checked(file, content, reader=None))
+        (folder / file).write_bytes(check_text(file, content, reader=None))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """A literal of C++: a name of a blob may hold anything."""
     plain = all(32 <= byte < 127 and byte not in b'"\\?' for byte in name.encode("utf-8", "surrogateescape"))
     if plain:

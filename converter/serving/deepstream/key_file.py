@@ -45,7 +45,7 @@ def groups_of(text: str) -> Groups:
     return groups
 
 
-def unescaped(value: str) -> str:
+def unescape(value: str) -> str:
     """What a value means as a text. An escape that GLib lacks stays as it is."""
     return re.sub(r"\\(.|\Z)", lambda match: _ESCAPES.get(match[1], match[0]), value, flags=re.DOTALL)
 
@@ -53,10 +53,10 @@ def unescaped(value: str) -> str:
 def list_of(value: str) -> list[str]:
     """The texts of a value with a list."""
     items = re.findall(r"(?:\\.|[^;\\])+", value, re.DOTALL)
-    return [unescaped(item.replace("\\;", ";")) for item in items]
+    return [unescape(item.replace("\\;", ";")) for item in items]
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """The value that means the text."""
     value = "".join(f"\\{_LETTERS[character]}" if character in _LETTERS else character for character in text)
     return re.sub("^ +", lambda match: r"\s" * len(match[0]), value)

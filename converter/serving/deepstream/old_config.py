@@ -16,10 +16,10 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.serving.deepstream.key_file import (
     Groups,
     KeyFileError,
-    escaped,
+    escape,
     groups_of,
     list_of,
-    unescaped,
+    unescape,
 )
 
 PROPERTY = "property"
@@ -64,7 +64,7 @@ class OldConfig:
         names = list_of(self.groups.get(PROPERTY, {}).get("output-blob-names", ""))
         return [name.strip() for name in names if name.strip()]
 
-    def carried_over(self, new: Groups, folder: Path) -> tuple[Groups, list[str]]:
+    def carry_over(self, new: Groups, folder: Path) -> tuple[Groups, list[str]]:
         """The new config with what the old one adds to it, and a line for each key that is not just kept.
 
         What ``new`` states of a net stays. Paths become relative to ``folder``.
@@ -96,7 +96,7 @@ class OldConfig:
 
     def _path_from(self, folder: Path, value: str) -> str:
         """A path as it is from another folder."""
-        return escaped(os.path.relpath(Path(self.file).parent / unescaped(value), folder))
+        return escape(os.path.relpath(Path(self.file).parent / unescape(value), folder))
 
 
 def read_config(file: str) -> OldConfig:

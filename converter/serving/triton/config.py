@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.converter.options import Platform
-from prototrt.converter.serving.triton.served import Served
+from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.text import Enum, Field, Message
 from prototrt.surgery.ir import DType, Recurrence, Shape, Value, computable, range_of
 
@@ -31,7 +31,7 @@ class Labels:
 
 
 def config_of(
-    served: Served,
+    served: ServedGraph,
     name: str,
     platform: Platform,
     on_gpu: bool,
@@ -58,20 +58,20 @@ def config_of(
     return config
 
 
-def _tensor(value: Value, served: Served) -> dict[str, Field]:
+def _tensor(value: Value, served: ServedGraph) -> dict[str, Field]:
     sizes = _dims(served.sizes(value))
     facts: dict[str, Field] = {"name": value.name, "data_type": _type(value), "dims": sizes or [1]}
     return facts if sizes else {**facts, "reshape": {"shape": []}}
 
 
-def _output(value: Value, served: Served, labels: Labels | None) -> Message:
+def _output(value: Value, served: ServedGraph, labels: Labels | None) -> Message:
     facts = _tensor(value, served)
     if labels is not None and labels.output == value.name:
         facts["label_filename"] = labels.file
     return facts
 
 
-def _sequences(served: Served, keeps_state: bool) -> Message:
+def _sequences(served: ServedGraph, keeps_state: bool) -> Message:
     batching: dict[str, Field] = {
         f"# A sequence without a request for {IDLE_SECONDS} s ends.": "",
         "max_sequence_idle_microseconds": IDLE_SECONDS * 1_000_000,
@@ -93,7 +93,7 @@ def _start(cont: Value) -> Message:
     }
 
 
-def _state(pair: Recurrence, served: Served) -> Message:
+def _state(pair: Recurrence, served: ServedGraph) -> Message:
     dims = _dims(served.sizes(pair.input))
     initial: dict[str, Field] = {"name": pair.input.name, "data_type": _type(pair.input), "dims": dims}
     if pair.input.name in served.initial:
@@ -109,7 +109,7 @@ def _state(pair: Recurrence, served: Served) -> Message:
     }
 
 
-def _warmup(served: Served, batch: int) -> Message:
+def _warmup(served: ServedGraph, batch: int) -> Message:
     values = (*served.inputs, *served.controls[:1])
     return {
         "name": f"batch {batch}",
@@ -124,7 +124,7 @@ def _warmup(served: Served, batch: int) -> Message:
     }
 
 
-def _usual(value: Value, served: Served) -> list[int]:
+def _usual(value: Value, served: ServedGraph) -> list[int]:
     """The usual shape of a request; of a start, one number."""
     if value in served.controls:
         return [1]
@@ -140,11 +140,11 @@ def _type(value: Value) -> Enum:
     return Enum(f"TYPE_{_TYPES[value.dtype]}")
 
 
-def outputs_with(served: Served, classes: int) -> Sequence[Value]:
+def outputs_with(served: ServedGraph, classes: int) -> Sequence[Value]:
     """The outputs with a number for each of so many classes."""
     return [value for value in served.outputs if served.sizes(value)[-1:] == (classes,)]
 
 
-def initial_file(served: Served, state: str) -> str:
+def initial_file(served: ServedGraph, state: str) -> str:
     """The file of the state that sequences start with, as raw numbers. A name of a state may hold anything."""
     return f"{list(served.initial).index(state)}.raw"

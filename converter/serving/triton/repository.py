@@ -27,12 +27,12 @@ from prototrt.caffe_proto.text.findings import message_of
 from prototrt.converter.files.companions.script import script_of
 from prototrt.converter.files.signatures.feeds import write_results
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
-from prototrt.converter.files.writing.texts import checked
+from prototrt.converter.files.writing.texts import check_text
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.product import Product
 from prototrt.converter.running.data.labels import read_labels
 from prototrt.converter.serving.triton.config import Labels, config_of, initial_file, outputs_with
-from prototrt.converter.serving.triton.served import Served
+from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.serving.triton.text import text_of
 
@@ -49,7 +49,7 @@ class WrittenModel:
     """
 
     folder: Path
-    served: Served
+    served: ServedGraph
     platform: Platform
     manifest: Mapping[str, Any]
     needs_plan: bool
@@ -63,7 +63,7 @@ class WrittenModel:
 def write_repository(
     repository: str | os.PathLike[str],
     model_name: str,
-    served: Served,
+    served: ServedGraph,
     asked: TritonOptions,
     building: BuildOptions,
 ) -> WrittenModel:
@@ -82,9 +82,9 @@ def write_repository(
         written = _write_version(version, served, asked, building)
         on_gpu = asked.platform == "python" and "plan" in written.manifest
         config = config_of(served, model_name, asked.platform, on_gpu, labels and labels[0])
-        (root / CONFIG).write_bytes(checked(CONFIG, _introduction(served) + text_of(config), message_of))
+        (root / CONFIG).write_bytes(check_text(CONFIG, _introduction(served) + text_of(config), message_of))
         if labels is not None:
-            (root / LABELS).write_bytes(checked(LABELS, labels[1], reader=None))
+            (root / LABELS).write_bytes(check_text(LABELS, labels[1], reader=None))
         _write_initial(root, served, asked.platform)
         finish(version)  # of what writing the model could not remove
     return replace(written, folder=folder)
@@ -162,7 +162,7 @@ def _free_folder(repository: str | os.PathLike[str], name: str) -> Path:
     return folder
 
 
-def _labels(file: str, served: Served) -> tuple[Labels, str]:
+def _labels(file: str, served: ServedGraph) -> tuple[Labels, str]:
     """Which output the labels are for, and their text. Raises ``OptionsError`` if it is not clear."""
     lines = read_labels(file)
     candidates = outputs_with(served, len(lines))
@@ -182,7 +182,7 @@ def _labels(file: str, served: Served) -> tuple[Labels, str]:
 
 
 def _write_version(
-    version: Path, served: Served, asked: TritonOptions, building: BuildOptions
+    version: Path, served: ServedGraph, asked: TritonOptions, building: BuildOptions
 ) -> WrittenModel:
     """The model itself, in the folder of its version."""
     graph, platform = served.graph, asked.platform
@@ -215,7 +215,7 @@ def _can_build() -> bool:
         return False
 
 
-def _write_initial(root: Path, served: Served, platform: Platform) -> None:
+def _write_initial(root: Path, served: ServedGraph, platform: Platform) -> None:
     """The state that sequences start with, where the platform looks for it."""
     if not served.initial:
         return
@@ -228,7 +228,7 @@ def _write_initial(root: Path, served: Served, platform: Platform) -> None:
         (folder / initial_file(served, name)).write_bytes(np.ascontiguousarray(array).tobytes())
 
 
-def _introduction(served: Served) -> str:
+def _introduction(served: ServedGraph) -> str:
     """The first lines of the config: where the model is from."""
     files = ", ".join(Path(source.file).name for source in served.graph.sources)
     return f"# Written by prototrt from {ascii(files)[1:-1]}.\n"

@@ -37,7 +37,7 @@ _OPEN_RESHAPE = "a Reshape to (T, N, 64) with one step has shape { dim: 1 dim: -
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedGraph:
     """A graph and how a server feeds it.
 
     ``batch`` is the largest number of streams in one call, 0 if requests are not batched. If they are, the
@@ -85,13 +85,13 @@ class Served:
         return (1, *value.shape[1:]) if self.batch else value.shape
 
 
-def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> Served:
+def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> ServedGraph:
     """Rewrite a net for a server. Raises ``ConversionError`` for a net that the platform cannot serve."""
     options = rewriting
     if rewriting.state_arrays:  # cont would clear them in the first step of a sequence
         options = replace(rewriting, state="bind", cont="drop")
     fixed = rewrite(model, options=replace(options, cont="keep"))
-    result = _batched(model, options, asked, fixed)
+    result = _serve_batches(model, options, asked, fixed)
     names = _control_names(model, options, result.graph)
     # A server marks the start of a sequence in one number, (N, 1).
     result = replace(result, graph=with_columns(result.graph, names))
@@ -101,13 +101,13 @@ def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> Serv
     return served
 
 
-def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, fixed: Graph) -> Served:
+def _serve_batches(model: Model, options: RewriteOptions, asked: TritonOptions, fixed: Graph) -> ServedGraph:
     """The net with an open batch; or, if that is impossible and nobody insists, with the batch that its file states."""
     batch = asked.max_batch_size or USUAL_BATCH
     axes = [factors for each in fixed.layout.bindings.values() for factors in each.axes]
     first = replace(options, layout="batch-first" if any(map(_counts_streams, axes)) else "caffe")
     try:
-        graph = rewrite(model, options=_opened(first, fixed, batch))
+        graph = rewrite(model, options=_open_batch(first, fixed, batch))
         _refuse_other_axes(graph, fixed)
     except ConversionError as error:
         if fixed.recurrences:
@@ -115,11 +115,11 @@ def _batched(model: Model, options: RewriteOptions, asked: TritonOptions, fixed:
             return _one_by_one(graph, batch, asked.platform, error, _open_reshapes(model, fixed))
         if (asked.max_batch_size or 1) > 1:
             raise _no_batch(error, Worded("use {}", Option("max_batch_size", 1))) from error
-        return Served(rewrite(model, options=first), 0, unbatched=str(error).splitlines()[0])
-    return Served(graph, batch)
+        return ServedGraph(rewrite(model, options=first), 0, unbatched=str(error).splitlines()[0])
+    return ServedGraph(graph, batch)
 
 
-def _opened(options: RewriteOptions, fixed: Graph, batch: int) -> RewriteOptions:
+def _open_batch(options: RewriteOptions, fixed: Graph, batch: int) -> RewriteOptions:
     """Options that open the batch of every input. Raises ``NetError`` if an input has none."""
     # One more than a batch of 1: servers want an axis that is open.
     streams = Range(1, batch, max(batch, 2))
@@ -130,7 +130,7 @@ def _opened(options: RewriteOptions, fixed: Graph, batch: int) -> RewriteOptions
         if value not in states
     }
     if options.sizes:
-        return _opened_by_name(options, bindings, streams)
+        return _open_named_batch(options, bindings, streams)
     shapes: dict[str, dict[str, tuple[int, ...]]] = {size: {} for size in _SIZES}
     for name, axes in bindings.items():
         ranges = [_axis(dim, factors, streams) for dim, factors in axes]
@@ -139,7 +139,7 @@ def _opened(options: RewriteOptions, fixed: Graph, batch: int) -> RewriteOptions
     return replace(options, min_shapes=shapes["min"], opt_shapes=shapes["opt"], max_shapes=shapes["max"])
 
 
-def _opened_by_name(
+def _open_named_batch(
     options: RewriteOptions, bindings: Mapping[str, Sequence[tuple[Dim, Factors | None]]], streams: Range
 ) -> RewriteOptions:
     """The same, where the user names sizes: the batch has a name, too, and the others keep theirs."""
@@ -203,7 +203,7 @@ def _refuse_other_axes(graph: Graph, fixed: Graph) -> None:
     batch = graph.inputs[0].shape[0] if graph.inputs and graph.inputs[0].shape else None
     for value in (*graph.inputs, *graph.outputs):
         if not value.shape or value.shape[0] != batch or not isinstance(batch, str):
-            raise NetError(f'the first axis of "{value.name}" {_written(value.shape)} is not the batch')
+            raise NetError(f'the first axis of "{value.name}" {_shape_text(value.shape)} is not the batch')
 
 
 def _open_reshapes(model: Model, fixed: Graph) -> Worded:
@@ -226,12 +226,14 @@ def _open_reshapes(model: Model, fixed: Graph) -> Worded:
     return Worded("{} {}", way, Option("shapes", shapes)) if shapes else way
 
 
-def _one_by_one(graph: Graph, batch: int, platform: Platform, error: ConversionError, way: Worded) -> Served:
+def _one_by_one(
+    graph: Graph, batch: int, platform: Platform, error: ConversionError, way: Worded
+) -> ServedGraph:
     """A recurrent net that takes one stream: the Python backend calls it once for each sequence."""
     first = {value.name: value.shape[:1] for value in (*graph.inputs, *graph.outputs)}
     strange = [name for name, size in first.items() if size != (1,)]
     if platform == "python" and not strange:
-        return Served(graph, batch)
+        return ServedGraph(graph, batch)
     fix = way
     if not strange:
         alone = Option("platform", "python")
@@ -251,12 +253,12 @@ def _control_names(model: Model, options: RewriteOptions, graph: Graph) -> set[s
     return {value.name for value in graph.inputs} - {value.name for value in dropped.inputs}
 
 
-def _initial(arrays: Mapping[str, Array], fixed: Graph, served: Served) -> dict[str, Array]:
+def _initial(arrays: Mapping[str, Array], fixed: Graph, served: ServedGraph) -> dict[str, Array]:
     """The state that sequences start with. Raises ``OptionsError`` for arrays that do not fit."""
     states = {pair.input.name: pair.input for pair in fixed.recurrences}
     if arrays and set(arrays) != set(states):
         raise OptionsError(
-            Worded("{} has {}, expected {}", Option("state"), _listed(arrays), _listed(states)),
+            Worded("{} has {}, expected {}", Option("state"), _quote_names(arrays), _quote_names(states)),
             fix="give the state of one sequence: an array for each of these names",
         )
     moved: dict[str, Any] = {
@@ -278,7 +280,7 @@ def _initial(arrays: Mapping[str, Array], fixed: Graph, served: Served) -> dict[
     return result
 
 
-def _refuse_platform(served: Served, platform: Platform) -> None:
+def _refuse_platform(served: ServedGraph, platform: Platform) -> None:
     """Raise ``NetError`` for what the backend of the server, or a session in it, cannot do."""
     if platform == "python":
         _refuse_data_sizes(served)
@@ -294,12 +296,13 @@ def _refuse_platform(served: Served, platform: Platform) -> None:
         )
 
 
-def _refuse_data_sizes(served: Served) -> None:
+def _refuse_data_sizes(served: ServedGraph) -> None:
     """Raise ``NetError`` for an output whose size depends on the data: a manifest cannot state it."""
     for value in served.outputs:
         if any(isinstance(dim, DataSize) for dim in value.shape):
             raise NetError(
-                f'python cannot serve the net: the size of "{value.name}" {_written(value.shape)} depends on the data',
+                f'python cannot serve the net: the size of "{value.name}" {_shape_text(value.shape)}'
+                " depends on the data",
                 fix=Worded(
                     "use {}, or cut the net with {}",
                     Option("platform", "onnxruntime"),
@@ -308,21 +311,21 @@ def _refuse_data_sizes(served: Served) -> None:
             )
 
 
-def _beyond(served: Served) -> Iterator[tuple[str, str]]:
+def _beyond(served: ServedGraph) -> Iterator[tuple[str, str]]:
     if len(served.controls) > 1:
-        names = _listed(value.name for value in served.controls)
+        names = _quote_names(value.name for value in served.controls)
         yield f"sequences start at several inputs: {names}", "Triton marks the start in one input"
     for value in served.controls:
         if served.sizes(value) != (1,):
             yield (
-                f'"{value.name}" has the shape {_written(value.shape)}',
+                f'"{value.name}" has the shape {_shape_text(value.shape)}',
                 "Triton gives one number for each request, not one for each of its steps",
             )
 
 
-def _listed(names: Iterator[str] | Mapping[str, object] | Sequence[str]) -> str:
+def _quote_names(names: Iterator[str] | Mapping[str, object] | Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _written(shape: Shape) -> str:
+def _shape_text(shape: Shape) -> str:
     return f"({', '.join(map(str, shape))})"

@@ -30,17 +30,19 @@ def text_of(message: Message, indent: str = "") -> str:
 
 def _field(name: str, value: Field, indent: str) -> str:
     if isinstance(value, Mapping):
-        return f"{name} {_braced(value, indent)}"
+        return f"{name} {_in_braces(value, indent)}"
     if isinstance(value, (str, bool, int, float)):
         return f"{name}: {_scalar(value)}"
-    parts = [_braced(part, indent + _STEP) if isinstance(part, Mapping) else _scalar(part) for part in value]
+    parts = [
+        _in_braces(part, indent + _STEP) if isinstance(part, Mapping) else _scalar(part) for part in value
+    ]
     if any(isinstance(part, Mapping) for part in value):
         inner = f",\n{indent}{_STEP}".join(parts)
         return f"{name} [\n{indent}{_STEP}{inner}\n{indent}]"
     return f"{name}: [ {', '.join(parts)} ]" if parts else f"{name}: [ ]"
 
 
-def _braced(message: Message, indent: str) -> str:
+def _in_braces(message: Message, indent: str) -> str:
     return f"{{\n{text_of(message, indent + _STEP)}{indent}}}"
 
 
@@ -48,13 +50,13 @@ def _scalar(value: Scalar) -> str:
     if isinstance(value, Enum):
         return str(value)
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """In quotes; bytes beyond printable ASCII are written as octal numbers."""
     return '"' + "".join(_character(byte) for byte in text.encode()) + '"'
 

@@ -89,13 +89,13 @@ def _datasets(file: OpenFile, refusal: ConversionError) -> FileFacts:
     with damage_of(file.name, "HDF5"), h5py.File(file.name, "r") as store:
         for name in store:
             if isinstance(store.get(name, getlink=True), h5py.HardLink):
-                rows.append((name, *_described(h5py, store[name])))
+                rows.append((name, *_describe(h5py, store[name])))
     if all(kind == "group" for _, kind, _ in rows):
         raise refusal
     return FileFacts(file.name, FileKind.HDF5, file.size, {}, Rows("contents", _COLUMNS, rows))
 
 
-def _described(h5py: Any, item: Any) -> tuple[str, str]:
+def _describe(h5py: Any, item: Any) -> tuple[str, str]:
     """The type and the shape of a dataset; of anything else, what it is."""
     if isinstance(item, h5py.Dataset) and not item.is_virtual:
         return str(item.dtype), sizes(item.shape or ())

@@ -60,7 +60,7 @@ def look_at(path: str | os.PathLike[str]) -> FileFacts | None:
 def _ours(file: OpenFile) -> FileFacts | None:
     from prototrt.converter.showing.glance import written
 
-    facts = written.beginning(file)
+    facts = written.facts_of_ours(file)
     return facts and _with_manifest(facts)
 
 

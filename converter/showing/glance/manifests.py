@@ -110,7 +110,7 @@ def _facts(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Fact]]:
         yield str(role), str(_mapping(source).get("file"))
     for name in ("inputs", "outputs"):
         yield name, [_binding(each) for each in _list(manifest.get(name))]
-    if varying := dict(_varying(manifest)):
+    if varying := dict(_varying_sizes(manifest)):
         yield "sizes", ranges(varying)
     if pairs := [_mapping(each) for each in _list(manifest.get("recurrences"))]:
         yield "state", [f"{pair.get('output')} -> {pair.get('input')}" for pair in pairs]
@@ -126,7 +126,7 @@ def _binding(content: Any) -> str:
     return f"{binding.get('name')} {binding.get('dtype')} {sizes(shape)}"
 
 
-def _varying(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
+def _varying_sizes(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
     """The names of sizes that vary, and their ranges. Formulas of names are left out."""
     for each in _list(manifest.get("inputs")):
         for name, span in _mapping(_mapping(each).get("profile")).items():

@@ -125,7 +125,7 @@ def onnx_model(file: OpenFile) -> FileFacts:
         }
         further = {"state": _states(model), "weights in": _files_of(weights.values())}
     facts |= {name: lines for name, lines in further.items() if lines}
-    return FileFacts(file.name, FileKind.ONNX, file.size, facts, _counted("operators", counts.elements()))
+    return FileFacts(file.name, FileKind.ONNX, file.size, facts, _count("operators", counts.elements()))
 
 
 def _states(model: Message) -> list[str]:
@@ -185,7 +185,7 @@ def _caffe2(file: OpenFile, net: Message) -> FileFacts:
             file.name, FileKind.INIT_NET, file.size, facts, Rows("fills", ("blob", "type", "shape"), blobs)
         )
     return FileFacts(
-        file.name, FileKind.PREDICT_NET, file.size, _of_predict_net(net), _counted("operators", types)
+        file.name, FileKind.PREDICT_NET, file.size, _of_predict_net(net), _count("operators", types)
     )
 
 
@@ -214,8 +214,8 @@ def minidb(file: OpenFile) -> FileFacts:
         "parameters": sum(map(prod, shapes.values())),
     }
     types = [operator.text(4) for operator in message.each(_OP)]
-    return FileFacts(file.name, FileKind.DATABASE, file.size, facts, _counted("operators", types))
+    return FileFacts(file.name, FileKind.DATABASE, file.size, facts, _count("operators", types))
 
 
-def _counted(title: str, names: Iterable[str]) -> Rows:
+def _count(title: str, names: Iterable[str]) -> Rows:
     return Rows(title, ("type", "count"), Counter(names).most_common())

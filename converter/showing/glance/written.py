@@ -59,7 +59,7 @@ _RESULTS: Mapping[str, Collection[str]] = {
 """By command, keys that no result of a command before it has."""
 
 
-def beginning(file: OpenFile) -> FileFacts | None:
+def facts_of_ours(file: OpenFile) -> FileFacts | None:
     """A file that begins as one of ours."""
     for kind, pattern in _PATTERNS.items():
         if pattern.match(file.head):

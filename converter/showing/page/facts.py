@@ -120,11 +120,11 @@ def _layer(
             for position, top in enumerate(layer.tops)
         ],
         "words": [layer.bottom_word, layer.top_word],
-        "blobs": [_blob(name, blob) for name, blob in _learned(model, layer)],
+        "blobs": [_blob(name, blob) for name, blob in _learned_blobs(model, layer)],
     }
 
 
-def _learned(model: Model, layer: Layer) -> Iterator[tuple[str, StoredBlob]]:
+def _learned_blobs(model: Model, layer: Layer) -> Iterator[tuple[str, StoredBlob]]:
     """The blobs that the weights hold for a layer. Caffe numbers them; Caffe2 names them."""
     if isinstance(layer, Operator):
         for position, bottom in enumerate(layer.bottoms):

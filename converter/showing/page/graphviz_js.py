@@ -65,7 +65,7 @@ def fetch(folder: Path = FOLDER, seconds: float = _SECONDS) -> None:
     """
     with tempfile.TemporaryDirectory() as packed_in:
         _pack(Path(packed_in), seconds)
-        unpacked = _unpacked(Path(packed_in))
+        unpacked = _unpack(Path(packed_in))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in unpacked.items():
@@ -108,7 +108,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             process.kill()
 
 
-def _unpacked(folder: Path) -> dict[str, bytes]:
+def _unpack(folder: Path) -> dict[str, bytes]:
     try:
         (archive,) = folder.glob("*.tgz")
         with tarfile.open(archive, mode="r:gz") as packed:

@@ -56,9 +56,7 @@ def with_repeats(drawing: Drawing, items: Sequence[Item]) -> list[Item]:
     """The items of a net as written, where runs of equal blocks are in frames, also within blocks."""
     if sum(1 for item in items for _ in nodes_in(item)) <= FEWEST_BOXES:
         return list(items)
-    return _folded(
-        items, drawing.edges, [_layer_signature(item) for item in items], "repeat", _FEWEST_REPEATED
-    )
+    return _fold(items, drawing.edges, [_layer_signature(item) for item in items], "repeat", _FEWEST_REPEATED)
 
 
 def with_repeats_like(drawing: Drawing, items: Sequence[Item], written: Sequence[Item]) -> list[Item]:
@@ -70,7 +68,7 @@ def with_repeats_like(drawing: Drawing, items: Sequence[Item], written: Sequence
     if len(items) <= FEWEST_BOXES:
         return list(items)
     alike = _in_frames(items, 0, frames)
-    return _folded(alike, drawing.edges, [_part_signature(item) for item in alike], "steps", _FEWEST_OF_LAYER)
+    return _fold(alike, drawing.edges, [_part_signature(item) for item in alike], "steps", _FEWEST_OF_LAYER)
 
 
 # ---------------------------------------------------------------- what is equal
@@ -109,12 +107,12 @@ def runs_of(
     """
     numbers: dict[Hashable, int] = {}
     kinds = np.array([numbers.setdefault(each, len(numbers)) for each in signatures])
-    crossing = _crossing(reads)
+    crossing = _crossing_counts(reads)
 
     def cost(start: int, end: int, size: int) -> tuple[int, int]:
         """Of a way to cut a stretch into blocks."""
         cut = max(crossing[start + size : end - size + 1 : size])
-        return cut, -len(_beginning(names[start : start + size]))
+        return cut, -len(_common_prefix(names[start : start + size]))
 
     for size in range(1, len(kinds) // FEWEST_BLOCKS + 1):
         runs = [
@@ -135,7 +133,7 @@ def _stretches(matches: np.ndarray, shortest: int) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def _crossing(reads: Sequence[Collection[int]]) -> list[int]:
+def _crossing_counts(reads: Sequence[Collection[int]]) -> list[int]:
     """For each place, how many items before it are read by one there or after it."""
     last = list(range(len(reads)))
     for place, sources in enumerate(reads):
@@ -179,7 +177,7 @@ def _wiring(start: int, size: int, reads: Sequence[Collection[int]]) -> list[tup
 # ---------------------------------------------------------------- frames
 
 
-def _folded(
+def _fold(
     items: Sequence[Item],
     edges: Sequence[DrawnEdge],
     signatures: Sequence[Hashable],
@@ -243,7 +241,7 @@ def _titles(blocks: Sequence[Sequence[Item]]) -> tuple[str, list[str]]:
     return f"{names[0][0]} … {names[-1][-1]}", [f"{each[0]} … {each[-1]}" for each in names]
 
 
-def _beginning(names: Sequence[str]) -> str:
+def _common_prefix(names: Sequence[str]) -> str:
     """The letters that all names begin with."""
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in alike)
@@ -251,7 +249,7 @@ def _beginning(names: Sequence[str]) -> str:
 
 def _stem(names: Sequence[str]) -> str:
     """The common beginning, without a part of a word: of ``conv10`` and ``conv11`` it is empty."""
-    stem = _beginning(names)
+    stem = _common_prefix(names)
     if any(name[len(stem) : len(stem) + 1].isalnum() for name in names):
         stem = stem.rstrip(string.ascii_letters + string.digits)
     return stem.rstrip("_-/. ")

@@ -9,7 +9,7 @@ _IMPORT = re.compile(r'^import \{ (?P<names>[\w, ]+) \} from "\./(?P<module>\w+)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function) (?P<name>\w+))", re.MULTILINE)
 
 
-def joined(main: Path) -> str:
+def join_modules(main: Path) -> str:
     """The module and all that it imports, each before its importers and in a scope of its own.
 
     Understands what our modules use: ``import { a, b } from "./x.js";`` in one line, and ``export`` before

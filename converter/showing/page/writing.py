@@ -11,7 +11,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.installing import pip_install
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.showing.page.policy import policy
-from prototrt.converter.showing.page.script import joined
+from prototrt.converter.showing.page.script import join_modules
 
 FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
@@ -32,7 +32,7 @@ def page(facts: Mapping[str, Any]) -> str:
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    style, script = _text(FOLDER / "page.css"), joined(FOLDER / "script" / "main.js")
+    style, script = _text(FOLDER / "page.css"), join_modules(FOLDER / "script" / "main.js")
     return environment.get_template("page.html.j2").render(
         facts={name: _visible(fact, name in _OF_LINES) for name, fact in facts.items()},
         graphviz=_graphviz(),

@@ -132,12 +132,12 @@ def survey(paths: Iterable[PathLike], progress: Started = without_progress) -> S
     files, nets = nets_below(map(os.fsdecode, paths)), []
     advance = progress(len(files))
     for file in files:
-        nets.append(surveyed(file))
+        nets.append(survey_net(file))
         advance()
     return Survey(tuple(nets))
 
 
-def surveyed(
+def survey_net(
     file: str,
     loading: LoadOptions | None = None,
     rewriting: RewriteOptions | None = None,
@@ -149,13 +149,15 @@ def surveyed(
     ``tries_shapes`` says whether usual shapes are tried for inputs without one.
     """
     try:
-        return _surveyed(file, loading or LoadOptions(), rewriting or RewriteOptions(), tries_shapes)
+        return _survey_net(file, loading or LoadOptions(), rewriting or RewriteOptions(), tries_shapes)
     except Exception as error:
         lines = [f"{file}: internal error: {type(error).__name__}: {error}", *format_exc().splitlines()]
         return SurveyedNet(file, Verdict.NOT, Worded.joined("\n", lines))
 
 
-def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_shapes: bool) -> SurveyedNet:
+def _survey_net(
+    file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_shapes: bool
+) -> SurveyedNet:
     options = replace(rewriting, require_weights=False)
     try:
         with silent():
@@ -168,14 +170,14 @@ def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_
             tried = ShapeTrials.of(model, options, attempt, result.errors).fit(shapes)[0]
             result = attempt(model, _with_shapes(options, tried))
     except ConversionError as error:
-        return SurveyedNet(file, Verdict.NOT, error.text, _lacking([error]), step=_step([error]))
+        return SurveyedNet(file, Verdict.NOT, error.text, _missing_kinds([error]), step=_step([error]))
     if isinstance(result, Expansion):
         graph = result.graph
         note = next((text for text in graph.warnings if "keep_constant" in options_in(text)), "")
         outputs = tuple(value.name for value in graph.outputs) if graph.left_out else ()
         whole = SurveyedNet(file, Verdict.CONVERTS, outputs=outputs, shapes=shapes, note=note)
-        whole = _but_shapes(whole, tried)
-        return _but_left_out(whole, graph.left_out)
+        whole = _without_shape_errors(whole, tried)
+        return _without_left_out(whole, graph.left_out)
     errors, outputs = result.errors, tuple(result.cut)
     of_shapes = (ShapeError,) if model.weights.file else (ShapeError, WeightsError)
     if shapes and all(isinstance(error, of_shapes) or _is_of(error, fed) for error in errors):
@@ -183,10 +185,10 @@ def _surveyed(file: str, loading: LoadOptions, rewriting: RewriteOptions, tries_
         unsuited = SurveyedNet(
             file, Verdict.CONVERTS, result.error().text, shapes=shapes, only_tried=tries_shapes
         )
-        return _but_left_out(_but_shapes(unsuited, tried), result.left_out)
+        return _without_left_out(_without_shape_errors(unsuited, tried), result.left_out)
     verdict = Verdict.IN_PART if outputs else Verdict.NOT
     step = "" if result.left_out else _step(errors)
-    return SurveyedNet(file, verdict, result.error().text, _lacking(errors), outputs, shapes, step)
+    return SurveyedNet(file, verdict, result.error().text, _missing_kinds(errors), outputs, shapes, step)
 
 
 def _is_of(error: ConversionError, fed: Collection[str]) -> bool:
@@ -197,7 +199,7 @@ def _with_shapes(options: RewriteOptions, shapes: Mapping[str, Sizes]) -> Rewrit
     return replace(options, shapes={**(options.shapes or {}), **shapes})
 
 
-def _but_shapes(net: SurveyedNet, tried: Mapping[str, Sizes]) -> SurveyedNet:
+def _without_shape_errors(net: SurveyedNet, tried: Mapping[str, Sizes]) -> SurveyedNet:
     """The net that converts; only with shapes from its user if it states none. The message is to be pasted."""
     if not net.shapes:
         return net
@@ -217,7 +219,7 @@ def _without_inputs(model: Model) -> dict[str, Sequence[int | str]]:
     return {name: example_shape(name, model.layers, model.sizes) for name in model.missing}
 
 
-def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
+def _without_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
     """The net that converts; only in part if it ends before layers whose code is not in the file."""
     if not left_out:
         return net
@@ -227,7 +229,7 @@ def _but_left_out(net: SurveyedNet, left_out: Sequence[LeftOut]) -> SurveyedNet:
     return replace(net, verdict=Verdict.IN_PART, message=message, lacking=lacking, step=step)
 
 
-def _lacking(errors: Iterable[ConversionError]) -> tuple[str, ...]:
+def _missing_kinds(errors: Iterable[ConversionError]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(error.lacking for error in _single(errors) if error.lacking))
 
 
@@ -239,7 +241,7 @@ def _single(errors: Iterable[ConversionError]) -> list[ConversionError]:
 
 def _step(errors: Sequence[ConversionError]) -> str:
     """A rule, the removal of a field, or an option, if nothing else is wrong."""
-    single, lacking = _single(errors), _lacking(errors)
+    single, lacking = _single(errors), _missing_kinds(errors)
     names = {error.lacking for error in single}
     shared = set.intersection(*(options_in(error.fix) for error in single)) - {
         "outputs",

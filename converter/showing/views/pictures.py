@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, Un
 from prototrt.caffe_proto.common.files import value_from_json
 from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words
 from prototrt.caffe_proto.recognition import read_text
-from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting, why_misnamed
+from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting, suffix_fault
 from prototrt.converter.showing.page.facts import page_facts
 from prototrt.converter.showing.page.writing import page
 from prototrt.converter.showing.views.stages import ShownStage
@@ -71,7 +71,7 @@ def draw(
         content, warnings = _page(model, options, stage, target, verification, surface)
     else:
         text, warnings = _dot_text(model, options, stage, target)
-        content = rendered(text, suffix, target) if suffix in RENDERED else text.encode()
+        content = render(text, suffix, target) if suffix in RENDERED else text.encode()
     with atomic_write(target) as stream:
         stream.write(content)
     return NetPicture(None, warnings)
@@ -106,14 +106,14 @@ def is_page(target: str | None) -> bool:
 
 def refuse_other_formats(target: str) -> None:
     """Raise ``OptionsError`` for a file whose suffix says no format. A device needs none: it gets text."""
-    problem = why_misnamed(target, sorted((*TEXT, PAGE, *RENDERED)))
+    problem = suffix_fault(target, sorted((*TEXT, PAGE, *RENDERED)))
     if problem is None:
         return
     page, image = (Option("target", str(Path(target).with_suffix(other))) for other in (PAGE, ".png"))
     raise OptionsError(problem, fix=Worded("write a page for a browser, {}, or an image, {}", page, image))
 
 
-def rendered(text: str, suffix: str, target: str) -> bytes:
+def render(text: str, suffix: str, target: str) -> bytes:
     """The output of Graphviz's program for the text."""
     program = shutil.which("dot")
     if program is None:

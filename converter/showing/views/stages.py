@@ -42,9 +42,9 @@ class ShownStage(Options):
 
     def of(self, rewritten: Graph) -> Graph:
         """The rewritten graph, or the graph that the backend lowers it to."""
-        return self.lowered(rewritten) if self.name == "lowered" else rewritten
+        return self.lower(rewritten) if self.name == "lowered" else rewritten
 
-    def lowered(self, rewritten: Graph) -> Graph:
+    def lower(self, rewritten: Graph) -> Graph:
         from prototrt.surgery.pipeline import lowered
 
         return lowered(rewritten, self.reader)

@@ -8,10 +8,10 @@ from datetime import date
 import pytest
 
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.converter.checking.machines.targets import TARGETS, target_called
+from prototrt.converter.checking.machines.targets import TARGETS, find_target
 from prototrt.converter.files import machines
 from prototrt.converter.files.machine_types import missing_type, names_of
-from prototrt.converter.files.machines import MACHINES, TABLE, close_machines, machine_called, version
+from prototrt.converter.files.machines import MACHINES, TABLE, close_machines, find_machine, version
 from prototrt.surgery.options import Precision
 
 TABLES = ["capabilities", "enterprise", "rtx", "systems", "trtexec", "machines"]
@@ -45,9 +45,9 @@ def test_each_machine_has_its_release_or_its_refusal(machine: machines.Machine) 
     word = machine.words[0]
     if not machine.target:
         with pytest.raises(OptionsError, match=f'^no engine can be built for target="{word}"\n'):
-            target_called(word)
+            find_target(word)
         return
-    target = target_called(word)
+    target = find_target(word)
     assert target.name == machine.target
     if target.uses_trtexec:
         assert re.search(r"TensorRT (8\.[256]|10\.\d+|11\.\d+)\b", target.runs_on), target.runs_on
@@ -79,14 +79,14 @@ def test_each_machine_has_its_release_or_its_refusal(machine: machines.Machine) 
     ],
 )
 def test_a_machine_by_what_people_and_drivers_call_it(name: str, word: str) -> None:
-    machine = machine_called(name)
+    machine = find_machine(name)
     assert machine is not None
     assert machine.words[0] == word
 
 
 @pytest.mark.parametrize("name", ["", "nvidia", "cpu", "rtx9999", "8.6", "ti"])
 def test_other_names_are_no_machine(name: str) -> None:
-    assert machine_called(name) is None
+    assert find_machine(name) is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_unknown_machine_has_suggestions(name: str, close: str) -> None:
     ],
 )
 def test_what_a_machine_cannot_compute(word: str, precision: Precision, missing: str | None) -> None:
-    machine = machine_called(word)
+    machine = find_machine(word)
     assert machine is not None
     assert missing_type(machine.capability.version, precision) == missing
 

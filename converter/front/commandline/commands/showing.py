@@ -193,7 +193,7 @@ def print_graphs(
         raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
     with printing_after(print_after):
         graph = rewrite(net, options=replace(options, require_weights=False))
-        shown = graph if stage.name == "rewritten" else stage.lowered(graph)
+        shown = graph if stage.name == "rewritten" else stage.lower(graph)
     if stage.name != "parsed":
         show_lines(shown.text(), end="")
     warn(graph.in_words_of(command_line_words).warnings)

@@ -123,14 +123,14 @@ class OutputFile(ShownType):
         return f"Name the file to write, as in {param.opts[0]} net{suffix}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from prototrt.converter.files.writing.files import why_misnamed, why_unwritable
+        from prototrt.converter.files.writing.files import suffix_fault, write_fault
 
-        if problem := why_misnamed(value, self.suffixes):
+        if problem := suffix_fault(value, self.suffixes):
             self.fail(problem, param, ctx)
-        if problem := why_unwritable(value):
+        if problem := write_fault(value):
             self.fail(f'cannot write "{value}": {problem}', param, ctx)
         for file in self.files(value):
-            if problem := why_unwritable(file, follow_link=file == value):
+            if problem := write_fault(file, follow_link=file == value):
                 self.fail(f'cannot write "{file}": {problem}', param, ctx)
         return str(value)
 

@@ -85,7 +85,7 @@ def test_libraries_of_cuda_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> 
         InferenceSession=session,
         preload_dlls=lambda: None,
     )
-    monkeypatch.setattr(evaluator, "imported", lambda name: runtime)
+    monkeypatch.setattr(evaluator, "import_package", lambda name: runtime)
     with pytest.raises(BuildError) as caught:
         prototrt.Session(dynamic_graph(), on="onnx", device="cuda:1")
     assert asked == [[(CUDA, {"use_tf32": "0", "device_id": "1"}), "CPUExecutionProvider"]]

@@ -37,7 +37,9 @@ def exported(graph: Graph, path: Path, **options: Any) -> onnx.ModelProto:
 
 
 def answers(path: Path, **feeds: Array) -> dict[str, Array]:
-    session = api.imported("onnxruntime").InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = api.import_package("onnxruntime").InferenceSession(
+        str(path), providers=["CPUExecutionProvider"]
+    )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
 
@@ -198,7 +200,7 @@ def test_a_missing_package_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("importlib.import_module", fail)
     with pytest.raises(BuildError) as caught:
-        api.imported(name)
+        api.import_package(name)
     assert str(caught.value) == (
         f"ONNX needs the package {name.split('.')[0]}, which cannot be imported: No module named '{name}'\n"
         f"  fix: {pip_install('onnx')}"

@@ -159,7 +159,7 @@ def test_programs_write_no_names_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    if reason := programs.why_not_here(program):
+    if reason := programs.missing_program(program):
         pytest.skip(reason)
 
     def write_damaged(files: Publication, path: Path, model: Any, weights: Any) -> None:

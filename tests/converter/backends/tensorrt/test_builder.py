@@ -95,7 +95,7 @@ def test_streamed_plan_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(builder, "STREAMED_FROM", kernel.nbytes)
     plan = build(convolution(4), "rtx")
     with monkeypatch.context() as patch:
-        patch.delattr(builder._PlanBuild, "serialized")  # the way of what is built in memory
+        patch.delattr(builder._PlanBuild, "serialize")  # the way of what is built in memory
         manifest = build_file(convolution(4), tmp_path / "a.plan", BuildOptions("rtx"), notes={"more": 1})
     assert (tmp_path / "a.plan").read_bytes() == bytes(plan.plan)
     assert json.loads((tmp_path / "a.plan.json").read_text()) == manifest

@@ -15,7 +15,7 @@ import prototrt
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.converter.backends.tensorrt_python import frame, source
-from prototrt.converter.backends.tensorrt_python.evaluator import MadeNetwork
+from prototrt.converter.backends.tensorrt_python.evaluator import ProgramNetwork
 from prototrt.converter.backends.tensorrt_python.export import program_of
 from prototrt.surgery.ir import Graph
 from prototrt.tests.converter.backends.tensorrt_python.programs import read
@@ -46,7 +46,7 @@ def make_ours(graph: Graph) -> None:
     """The program compiles, and makes the network that we make."""
     backend = find_backend()
     program, _ = program_of(graph, Path("build.py"))
-    made, ours = MadeNetwork(program, backend), network_of(graph, backend)
+    made, ours = ProgramNetwork(program, backend), network_of(graph, backend)
     assert read(backend.trt, made.definition) == read(backend.trt, ours.definition)
 
 

@@ -97,7 +97,7 @@ def main() -> None:
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
         launches = Launches(Path(folder))
-        evaluator._executed = launches.executed
+        evaluator._execute = launches.executed
         run_cells(launches)
         run_goldens(launches)
 

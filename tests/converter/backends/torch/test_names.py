@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.converter.backends.torch.names import PythonNames
 from prototrt.converter.backends.torch.source import module_text
-from prototrt.converter.backends.torch.statements import wrapped
+from prototrt.converter.backends.torch.statements import wrap
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.pipeline import lowered
 from prototrt.tests.odd_names import NAMES, quoted
@@ -105,7 +105,7 @@ def test_the_module_computes_the_net(net: str, names: Sequence[str]) -> None:
     ],
 )
 def test_a_long_line_means_what_it_meant(line: str, longest: int) -> None:
-    assert ast.dump(ast.parse("\n".join(wrapped(line, longest)))) == ast.dump(ast.parse(line))
+    assert ast.dump(ast.parse("\n".join(wrap(line, longest)))) == ast.dump(ast.parse(line))
 
 
 def test_many_layers_whose_names_are_punctuation() -> None:

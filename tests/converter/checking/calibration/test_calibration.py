@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.converter.checking.calibration.calibration import Calibration, adopted, calibrate, merged
+from prototrt.converter.checking.calibration.calibration import Calibration, adopt, calibrate, merge
 from prototrt.converter.checking.calibration.exporting import table_text
 from prototrt.converter.options import CalibrateOptions
 from prototrt.surgery.options import RewriteOptions
@@ -128,11 +128,11 @@ def test_merging_is_calibrating_on_all_data(method: str, tmp_path: Path) -> None
     parts = [on(tmp_path, *part, method=method).scales for part in (rows[:30], rows[30:])]
     files = [write(tmp_path, f"{number}.json", part) for number, part in enumerate(parts)]
     whole = on(tmp_path, *rows, method=method).scales
-    found = merged(files).scales
+    found = merge(files).scales
     assert found.records == whole.records
     assert found.data == (*parts[0].data, *parts[1].data)
-    assert merged(files[::-1]).scales.records == whole.records
-    assert merged(files, "max").scales.records == on(tmp_path, *rows, method="max").scales.records
+    assert merge(files[::-1]).scales.records == whole.records
+    assert merge(files, "max").scales.records == on(tmp_path, *rows, method="max").scales.records
 
 
 RECORD = ValueScale(1.0, 127.0, 0.0, Counts(0.0625, (0,) * 2032 + (3,)))
@@ -185,7 +185,7 @@ def test_bins_of_any_width_are_merged(tmp_path: Path) -> None:
     wide = replace(RECORD, histogram=Counts(2.0**100, (3,)))
     files = [write(tmp_path, "a", FILE), write(tmp_path, "b", replace(FILE, records={"z": wide}))]
     for order in (files, files[::-1]):
-        assert merged(order, "max").scales.records["z"].histogram == Counts(2.0**100, (6,))
+        assert merge(order, "max").scales.records["z"].histogram == Counts(2.0**100, (6,))
 
 
 @pytest.mark.parametrize("case", BAD_MERGES)
@@ -193,7 +193,7 @@ def test_files_that_cannot_be_merged(case: str, tmp_path: Path) -> None:
     other, expected = BAD_MERGES[case]
     files = [write(tmp_path, "a", FILE), write(tmp_path, "b", other)]
     expected = expected.replace("{a}", files[0]).replace("{b}", files[1])
-    assert failure(lambda: merged(files)) == expected
+    assert failure(lambda: merge(files)) == expected
 
 
 def test_scales_need_no_file(tmp_path: Path) -> None:
@@ -221,18 +221,18 @@ def test_scales_of_another_net_need_no_file_either(tmp_path: Path) -> None:
 
 def test_a_stated_method_settles_a_difference(tmp_path: Path) -> None:
     files = [write(tmp_path, "a", FILE), write(tmp_path, "b", replace(FILE, method="mse"))]
-    assert merged(files, "percentile:99").scales.method == "percentile:99"
+    assert merge(files, "percentile:99").scales.method == "percentile:99"
 
 
 def test_data_that_are_counted_twice(tmp_path: Path) -> None:
     files = [write(tmp_path, "a", FILE), write(tmp_path, "b", FILE)]
-    assert merged(files).warnings == ("some of the data are in more than one file",)
+    assert merge(files).warnings == ("some of the data are in more than one file",)
 
 
 def test_a_table_becomes_a_file_of_scales(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.write_text("TRT-8601-EntropyCalibration2\nz: 40000000\ny: 3f800000\ngone: 3f800000\n")
-    found = adopted(model(tmp_path), None, str(cache))
+    found = adopt(model(tmp_path), None, str(cache))
     assert {name: record.scale for name, record in found.scales.records.items()} == {"z": 2, "y": 1}
     assert found.scales.method == "table"
     assert found.warnings == (f"{cache}: not used, because the net has no such blob: gone",)
@@ -241,10 +241,10 @@ def test_a_table_becomes_a_file_of_scales(tmp_path: Path) -> None:
 def test_blobs_that_a_table_lacks_are_named(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.write_text("TRT-8601-EntropyCalibration2\ny: 3f800000\n")
-    assert adopted(model(tmp_path), None, str(cache)).warnings == (
+    assert adopt(model(tmp_path), None, str(cache)).warnings == (
         f"{cache}: no scale, and therefore not quantized: z",
     )
-    assert adopted(model(tmp_path), None, str(cache)).lacking == ("z",)
+    assert adopt(model(tmp_path), None, str(cache)).lacking == ("z",)
 
 
 @pytest.mark.parametrize("target", ["net.cache", "net.json"])
@@ -254,7 +254,7 @@ def test_an_exported_table_gives_the_same_scales_back(target: str, tmp_path: Pat
     scales = {name: record.scale for name, record in found.scales.records.items()}
     path = tmp_path / target
     path.write_text(table_text(net, scales, target))
-    back = adopted(net, None, str(path)).scales.records
+    back = adopt(net, None, str(path)).scales.records
     blobs = {name: scale for name, scale in scales.items() if not name.startswith("__")}
     assert {name: record.scale for name, record in back.items()} == pytest.approx(blobs, rel=1e-7)
 

@@ -64,7 +64,7 @@ def test_the_steps_of_a_scan_are_counted_with_the_states_that_calls_carry(
     (total,) = (name for name in names_in(graph) if name.endswith("_total"))
     data = calls(*[[[1], [1]]] * 3, anew=anew)
     histogram = collect(graph, data, [total]).histograms[total]
-    assert np.repeat(np.arange(len(histogram.used)), histogram.used).tolist() == sorted(
+    assert np.repeat(np.arange(len(histogram.used_counts)), histogram.used_counts).tolist() == sorted(
         number / histogram.width for number in expected
     )
 

@@ -63,7 +63,7 @@ def test_merging_counts_what_both_have_counted(one: list[float], other: list[flo
 @given(numbers=NUMBERS)
 def test_a_histogram_that_was_written_down_is_the_same(numbers: list[float]) -> None:
     histogram = counted(numbers)
-    assert same(Histogram.of(histogram.used.tolist(), histogram.width, histogram.largest), histogram)
+    assert same(Histogram.of(histogram.used_counts.tolist(), histogram.width, histogram.largest), histogram)
 
 
 @given(numbers=NUMBERS, limit=st.floats(0, 2, width=32))

@@ -74,7 +74,9 @@ def test_percentiles_are_numpys_within_a_bin(name: str, percentile: float) -> No
 def test_percentiles_are_onnxruntimes(name: str) -> None:
     """Where numbers are rare, it takes another one between the same neighbours."""
     magnitudes = np.abs(DATA[name])
-    _, expected = by_onnxruntime(DATA[name], "percentile", 2 * len(histogram_of(magnitudes).used), 99.9)
+    _, expected = by_onnxruntime(
+        DATA[name], "percentile", 2 * len(histogram_of(magnitudes).used_counts), 99.9
+    )
     beyond = (magnitudes > range_of(magnitudes, "percentile:99.9")).sum()
     assert beyond == pytest.approx((magnitudes > expected).sum(), abs=0.001 * COUNT * 0.05)
 
@@ -168,5 +170,5 @@ def test_what_is_no_method(text: str, message: str) -> None:
 def test_numbers_close_to_zero_are_in_few_bins(method: str) -> None:
     """Fewer than int8 has levels: no bin is narrower than a float32 can say."""
     histogram = histogram_of(np.arange(4) * 1e-36)
-    assert 1 < len(histogram.used) < LEVELS
+    assert 1 < len(histogram.used_counts) < LEVELS
     assert 0 < Method.of(method).range_of(histogram) <= histogram.largest

@@ -14,7 +14,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.converter.checking.machines.targets import target_called
+from prototrt.converter.checking.machines.targets import find_target
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.options import BuildOptions, ConvertOptions
 from prototrt.converter.product import Product
@@ -376,7 +376,7 @@ def test_a_list_of_models_has_targets(target: str, suffix: str, tmp_path: Path) 
 def test_a_machine_stands_for_its_target(machine: str, target: str, tmp_path: Path) -> None:
     chosen = ConvertOptions(target=machine).target
     assert chosen is not None
-    assert target_called(chosen).name == target
+    assert find_target(chosen).name == target
     assert entry(tmp_path, f"  target: {machine}\n").options["target"] == chosen
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import prototrt
 from prototrt import Precision
-from prototrt.converter.checking.selftest.engines import SIZE, followed, importable
+from prototrt.converter.checking.selftest.engines import SIZE, follow, importable
 from prototrt.converter.checking.selftest.goldens import PRECISIONS, largest, near
 from prototrt.converter.checking.selftest.nets import (
     SessionOf,
@@ -112,7 +112,7 @@ def _with_plugin(graph: Graph, precision: Precision) -> Callable[[], str]:
     def attempt() -> str:
         importlib.import_module("prototrt.plugins.tile")
         plan = prototrt.build(graph, backend=importable("enterprise"), tile="plugin")
-        return followed(prototrt.Session(plan, on="engine"), graph, precision)
+        return follow(prototrt.Session(plan, on="engine"), graph, precision)
 
     return attempt
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.converter.checking.selftest.isolation import isolated, serve
+from prototrt.converter.checking.selftest.isolation import run_isolated, serve
 from prototrt.converter.checking.selftest.rows import Check, NotHereError, Row, row_of
 
 ROOT = Path(__file__).parents[4]
@@ -66,7 +66,7 @@ def rows_of(name: str, patience: float = 60) -> list[Row]:
     )
     environment = f"import sys; sys.path[:0] = [{str(ROOT / '.dev')!r}]; "
     command = [sys.executable, "-c", environment + code, name]
-    return list(isolated(command, patience, time.monotonic() + 300))
+    return list(run_isolated(command, patience, time.monotonic() + 300))
 
 
 def test_what_becomes_of_an_attempt() -> None:

@@ -58,7 +58,7 @@ def verdicts(checks: Iterator[Check]) -> dict[str, str]:
 def test_a_gpu_that_tensorrt_refuses_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "find_driver", lambda: Driver("13.0", (Gpu("H200", "9.0", 1 << 37),)))
     monkeypatch.setattr(engines, "find_backend", lambda name: SimpleNamespace(version="1.7.1"))
-    row = row_of(Check("an LSTM", engines.built_by("rtx", "fp32")))
+    row = row_of(Check("an LSTM", engines.build_check("rtx", "fp32")))
     reason = "its plans run on compute capability 8.0, 8.6, 8.9, 12.0 and newer, this GPU has 9.0"
     assert row.cells == ("an LSTM", "not tried", reason)
 
@@ -198,7 +198,7 @@ def test_a_verification_that_fails(found_device: Callable[[Graph], FakeDevice]) 
 @pytest.mark.parametrize("precision", goldens.PRECISIONS)
 def test_backends(precision: Precision, found_device: Callable[[Graph], FakeDevice]) -> None:
     found_device(lstm_graph(engines.SIZE, "step", precision))
-    assert row_of(Check("rtx", engines.built_by("rtx", precision))).verdict == "ok"
+    assert row_of(Check("rtx", engines.build_check("rtx", precision))).verdict == "ok"
 
 
 def test_backends_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def rtx_plugin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     plugin.__spec__ = ModuleSpec(evaluator.RTX_PLUGIN, None)
     plugin.__dict__.update(get_ep_name=lambda: NVIDIA, get_library_path=lambda: "plugin.so")
     monkeypatch.setitem(sys.modules, evaluator.RTX_PLUGIN, plugin)
-    monkeypatch.setattr(evaluator, "imported", lambda name: fake)
+    monkeypatch.setattr(evaluator, "import_package", lambda name: fake)
     return fake
 
 

@@ -18,7 +18,7 @@ from prototrt.converter.backends.driver import Gpu, find_driver
 from prototrt.converter.checking.machines.doctor import Ability, Diagnosis
 from prototrt.converter.checking.selftest import sections, selftest
 from prototrt.converter.checking.selftest.goldens import ARCHIVE, PRECISIONS
-from prototrt.converter.checking.selftest.isolation import isolated
+from prototrt.converter.checking.selftest.isolation import run_isolated
 from prototrt.converter.checking.selftest.privacy import anonymous
 from prototrt.converter.checking.selftest.results import SectionResult, SelfTest, read
 from prototrt.converter.checking.selftest.rows import Check, Row, row_of
@@ -45,7 +45,7 @@ def sections_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Rows], list[str]]:
             asked.append(command[-2])
             return iter(rows.get(command[-2], [Row(command[-2], "ok")]))
 
-        monkeypatch.setattr(selftest, "isolated", rows_of)
+        monkeypatch.setattr(selftest, "run_isolated", rows_of)
         return asked
 
     return install
@@ -129,7 +129,7 @@ def test_no_section_uses_up_the_time_of_all(
             now[0] += 10
             yield Row(f"GPU {number}", "ok")
 
-    monkeypatch.setattr(selftest, "isolated", slow)
+    monkeypatch.setattr(selftest, "run_isolated", slow)
     result = prototrt.selftest(["backends", "goldens", "speed"], budget=80)
     assert deadlines == {"machine": 40, "backends": 65, "goldens": 75}
     rest = Row("the rest", "not tried", ("the time is used up",))
@@ -171,7 +171,7 @@ def test_what_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_section_runs_in_a_process_of_its_own(folder: Path) -> None:
     if (driver := find_driver()) is not None and driver.gpus:
         pytest.skip("there is a GPU")
-    rows = list(isolated(sections.command_of("backends", folder), 60, 1e9))
+    rows = list(run_isolated(sections.command_of("backends", folder), 60, 1e9))
     assert len(rows) == 2 * len(PRECISIONS)
     texts = {row.details[0].partition(" fix: ")[0] for row in rows if row.verdict != "not tried"}
     assert texts == {"there is no NVIDIA driver"}

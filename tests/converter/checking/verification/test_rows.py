@@ -41,7 +41,7 @@ def swapped(rows: Array, *places: int) -> Array:
 
 def agrees(expected: Array, actual: Array) -> bool:
     matched = in_order_of(expected, actual, 0, FLOAT)
-    return bool((np.abs(matched - expected) <= FLOAT.allowed(float(np.abs(expected).max()))).all())
+    return bool((np.abs(matched - expected) <= FLOAT.limit(float(np.abs(expected).max()))).all())
 
 
 def changed(place: int, column: int, by: float) -> Array:

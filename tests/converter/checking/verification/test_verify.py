@@ -14,7 +14,7 @@ import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, VerificationError
 from prototrt.converter.backends.reference import ReferenceEvaluator
-from prototrt.converter.checking.verification.comparison import difference_of, doubt_about, watching_tops
+from prototrt.converter.checking.verification.comparison import difference_of, doubt_about, with_all_tops
 from prototrt.converter.checking.verification.seeded import seeded_feeds
 from prototrt.converter.checking.verification.tolerances import TOLERANCES, Tolerance
 from prototrt.converter.checking.verification.verify import verify, verify_files
@@ -78,7 +78,7 @@ def test_ways_agree_on_the_sample(way: Way) -> None:
     assert found.holds
     found.refuse()
     blobs = {comparison.blob for comparison in found.comparisons}
-    assert blobs == {value.name for value in watching_tops(graph).outputs}
+    assert blobs == {value.name for value in with_all_tops(graph).outputs}
     assert {"prob", "lstm1", "lstm2_c_T", "pool1"} <= blobs
 
 
@@ -280,8 +280,8 @@ def test_zeros_and_nothing_are_alike() -> None:
 @pytest.mark.parametrize("name", TOLERANCES)
 def test_every_tolerance_has_its_reason(name: str) -> None:
     tolerance = TOLERANCES[name]
-    assert tolerance.allowed(1) < 0.1
-    assert tolerance.allowed(0) > 0
+    assert tolerance.limit(1) < 0.1
+    assert tolerance.limit(0) > 0
     assert tolerance.reason
 
 

@@ -17,7 +17,7 @@ from prototrt.converter.files.writing.files import (
     HashedStream,
     atomic_write,
     refuse_overwriting,
-    why_unwritable,
+    write_fault,
 )
 
 
@@ -85,17 +85,17 @@ def test_a_missing_folder_is_the_users_mistake(tmp_path: Path) -> None:
 
 def test_why_unwritable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert why_unwritable(tmp_path / "new") is None
-    assert why_unwritable(tmp_path / "file") is None
-    assert why_unwritable(os.devnull) is None
+    assert write_fault(tmp_path / "new") is None
+    assert write_fault(tmp_path / "file") is None
+    assert write_fault(os.devnull) is None
     (tmp_path / "circle").symlink_to("circle")
-    assert why_unwritable(tmp_path / "circle") == "it is a link to itself"
-    assert why_unwritable("") == "its name is empty"
-    assert why_unwritable("a\0b") == "a name cannot hold a NUL"
-    assert why_unwritable("/") == '"/" is a folder'
-    assert why_unwritable(tmp_path) == f'"{tmp_path}" is a folder'
-    assert why_unwritable(tmp_path / "no" / "a") == f'the folder "{tmp_path / "no"}" does not exist'
-    assert why_unwritable(tmp_path / "file" / "a") == f'the folder "{tmp_path / "file"}" does not exist'
+    assert write_fault(tmp_path / "circle") == "it is a link to itself"
+    assert write_fault("") == "its name is empty"
+    assert write_fault("a\0b") == "a name cannot hold a NUL"
+    assert write_fault("/") == '"/" is a folder'
+    assert write_fault(tmp_path) == f'"{tmp_path}" is a folder'
+    assert write_fault(tmp_path / "no" / "a") == f'the folder "{tmp_path / "no"}" does not exist'
+    assert write_fault(tmp_path / "file" / "a") == f'the folder "{tmp_path / "file"}" does not exist'
 
 
 def test_a_folder_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_folder_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "stat", closed)
-    assert why_unwritable(tmp_path / "new") == "permission denied"
+    assert write_fault(tmp_path / "new") == "permission denied"
 
 
 def test_a_file_that_is_read_is_known_under_another_name(tmp_path: Path) -> None:

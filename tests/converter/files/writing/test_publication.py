@@ -22,7 +22,7 @@ from prototrt.converter.backends.onnx.export import export_onnx
 from prototrt.converter.backends.tensorrt.builder import Plan
 from prototrt.converter.files.writing import publication as publication_module
 from prototrt.converter.files.writing.files import atomic_write
-from prototrt.converter.files.writing.ownership import Unnamed
+from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.files.writing.publication import publication, tidy
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
@@ -259,7 +259,7 @@ def test_who_may_only_read_a_folder_cannot_lock_what_is_in_it(tmp_path: Path, fo
     usual = os.umask(0)
     try:
         tmp_path.chmod(folder)
-        with publication_module._alone_in(tmp_path):
+        with publication_module._lock_folder(tmp_path):
             assert stat.S_IMODE((tmp_path / ".prototrt-lock").stat().st_mode) == lock
         with publication(tmp_path / "net.onnx") as files:
             stage = files.place(tmp_path / "net.onnx").parents[1]
@@ -278,7 +278,7 @@ def test_a_link_planted_where_no_user_named_a_file_is_replaced(tmp_path: Path, s
         with files.create(target) as stream:
             stream.write(b"model")
         beside.symlink_to(tmp_path / "other")
-        with files.create(Unnamed(beside)) as stream:
+        with files.create(DerivedPath(beside)) as stream:
             stream.write(b"side")
     assert (tmp_path / "other").read_text() == "of another user"
     assert files_in(tmp_path / "folder") == {"net.onnx": b"model", side: b"side"}
@@ -303,7 +303,7 @@ def test_a_file_of_the_user_that_appears_meanwhile_is_kept(tmp_path: Path) -> No
 
     def write() -> None:
         with publication(tmp_path / "net.onnx") as files:
-            for path in (tmp_path / "net.onnx", Unnamed(mine)):
+            for path in (tmp_path / "net.onnx", DerivedPath(mine)):
                 with files.create(path) as stream:
                     stream.write(b"new")
             mine.write_text("mine")

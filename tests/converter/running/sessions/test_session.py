@@ -11,7 +11,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.converter.files.signatures.arrays import converted
+from prototrt.converter.files.signatures.arrays import cast
 from prototrt.surgery.ir import Array, DType, Graph, Value
 from prototrt.tests.small_nets import WAYS, numbers
 
@@ -208,12 +208,12 @@ def test_numbers_that_the_type_cannot_hold_are_refused(graph_of: GraphMaker) -> 
 def test_whole_numbers_that_the_type_cannot_hold_are_refused(number: float) -> None:
     value = Value("ids", DType.INT32, (1,))
     with pytest.raises(ShapeError, match=r"^input \"ids\" holds .*, which int32 cannot hold\n"):
-        converted(value, np.array([number]))
+        cast(value, np.array([number]))
 
 
 def test_infinity_stays_infinity() -> None:
     value = Value("x", DType.FLOAT32, (2,))
-    np.testing.assert_array_equal(converted(value, np.array([-np.inf, np.nan])), [-np.inf, np.nan])
+    np.testing.assert_array_equal(cast(value, np.array([-np.inf, np.nan])), [-np.inf, np.nan])
 
 
 def test_refused_call_leaves_the_state_as_it_was(graph_of: GraphMaker) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prototrt.converter.serving.deepstream.key_file import KeyFileError, escaped, groups_of, unescaped
+from prototrt.converter.serving.deepstream.key_file import KeyFileError, escape, groups_of, unescape
 from prototrt.tests.converter.serving.deepstream.glib import GKeyFile
 from prototrt.tests.odd_names import NAMES
 
@@ -67,12 +67,12 @@ def test_files_are_read_as_by_glib(pieces: Sequence[str]) -> None:
 @given(NAMES.filter(lambda text: "\0" not in text))
 def test_any_text_is_a_value(text: str) -> None:
     text = text.encode(errors="replace").decode()
-    written = f"[a]\nkey={escaped(text)}\n"
+    written = f"[a]\nkey={escape(text)}\n"
     assert GKeyFile(written.encode()).string("a", "key") == text
-    assert unescaped(groups_of(written)["a"]["key"]) == text
+    assert unescape(groups_of(written)["a"]["key"]) == text
 
 
 @given(st.lists(st.sampled_from(["\\", "s", "n", "t", "r", "x", " ", "\\s"]), max_size=8).map("".join))
 def test_what_a_value_means(value: str) -> None:
     meaning = GKeyFile(f"[a]\nkey={value}\n".encode()).string("a", "key")
-    assert meaning is None or unescaped(value.lstrip(" ")) == meaning
+    assert meaning is None or unescape(value.lstrip(" ")) == meaning

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.converter.options import TritonOptions
-from prototrt.converter.serving.triton.served import Served, serve
+from prototrt.converter.serving.triton.served import ServedGraph, serve
 from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.small_nets import inputs_of, loaded
 
@@ -37,7 +37,7 @@ def lstm_of_one_stream() -> str:
     return inputs_of({"frame": (1, 3), "cont": (1, 1)}) + reshape + LSTM
 
 
-def served(text: str, asked: TritonOptions | None = None, **rewriting: Any) -> Served:
+def served(text: str, asked: TritonOptions | None = None, **rewriting: Any) -> ServedGraph:
     """The net of a text, with random weights."""
     with tempfile.TemporaryDirectory() as folder:
         model = loaded(Path(folder), text, random_weights=1)

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import Platform, TritonOptions
 from prototrt.converter.running.sessions.session import Session
-from prototrt.converter.serving.triton.served import Served
+from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.serving import Arrays, Request, Serving
 from prototrt.surgery.ir import Array, Dim, DType, OpenSize, Range, Recurrence, Value
 from prototrt.tests.converter.serving.triton.nets import (
@@ -39,7 +39,7 @@ STREAMS = {"together": served(lstm()), "one by one": served(lstm_of_one_stream()
 INPUTS = {"together": "x", "one by one": "frame"}
 
 
-def serving(net: Served, **more: object) -> Serving:
+def serving(net: ServedGraph, **more: object) -> Serving:
     control = net.controls[0].name if net.controls else None
     return Serving(Session(net.graph), control, net.initial, **more)  # type: ignore[arg-type]
 

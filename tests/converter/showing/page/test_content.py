@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from prototrt.converter.showing.page.script import joined
+from prototrt.converter.showing.page.script import join_modules
 from prototrt.converter.showing.page.writing import FOLDER
 
 FACTS = {"stages": ["As written"], "layers": [], "verification": None}
@@ -74,7 +74,7 @@ def case(seed: int) -> dict[str, Any]:
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_each_edge_is_inside_a_fold_or_one_arrow_and_there_are_no_others() -> None:
     cases = [case(seed) for seed in range(200)]
-    content = joined(FOLDER / "script" / "content.js").replace("export ", "")
+    content = join_modules(FOLDER / "script" / "content.js").replace("export ", "")
     program = PROGRAM.replace("CONTENT", json.dumps(content))
     done = subprocess.run(
         ["node", "-e", program], input=json.dumps(cases), capture_output=True, text=True, check=True

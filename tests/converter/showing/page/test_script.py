@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.converter.showing.page.script import joined
+from prototrt.converter.showing.page.script import join_modules
 from prototrt.converter.showing.page.writing import FOLDER
 
 MODULES = {
@@ -36,7 +36,7 @@ def main(tmp_path: Path) -> Path:
 
 
 def test_each_module_stands_once_before_its_importers(main: Path) -> None:
-    assert joined(main) == (
+    assert join_modules(main) == (
         'const module_numbers = (() => {\nconst hidden = "not the other";\nconst ONE = 1;\nreturn { ONE };\n})();\n'
         "const module_arithmetic = (() => {\nconst { ONE } = module_numbers;\nconst hidden = 2;\n"
         "const twice = (number) => hidden * number * ONE;\nasync function later() {}\nreturn { twice, later };\n})();\n"
@@ -46,14 +46,14 @@ def test_each_module_stands_once_before_its_importers(main: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_it_computes_what_the_modules_compute(main: Path) -> None:
-    for arguments in (["--input-type=module", "-e", joined(main)], [str(main)]):
+    for arguments in (["--input-type=module", "-e", join_modules(main)], [str(main)]):
         (main.parent / "package.json").write_text('{"type": "module"}')
         done = subprocess.run(["node", *arguments], capture_output=True, text=True, check=True)
         assert done.stdout == "2\n"
 
 
 def test_all_modules_of_the_page_are_in_it() -> None:
-    script = joined(FOLDER / "script" / "main.js")
+    script = join_modules(FOLDER / "script" / "main.js")
     names = {file.stem for file in (FOLDER / "script").glob("*.js")} - {"main"}
     assert names == {name for name in names if f"const module_{name} = " in script}
     assert "import {" not in script

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.cli import main
-from prototrt.converter.showing.views.pictures import refuse_other_formats, rendered
+from prototrt.converter.showing.views.pictures import refuse_other_formats, render
 from prototrt.tests.command_line import DEPLOY
 
 
@@ -108,7 +108,7 @@ def test_the_program_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
 def test_the_program_fails() -> None:
     with pytest.raises(ConversionError) as raised:
-        rendered("digraph {", ".svg", "net.svg")
+        render("digraph {", ".svg", "net.svg")
     first, because, fix = str(raised.value).splitlines()
     assert first == "net.svg: Graphviz's program dot failed with exit code 1"
     assert because.startswith("  because Error: ")
