@@ -41,7 +41,7 @@ from prototrt.tests.converter.test_families import PRIMITIVES
 from prototrt.tests.golden_cases import GOLDENS, caffe_cases, fork_cases, rewritten
 
 ROOT = Path(__file__).parents[1]
-RULES = ("surgery/detection", "surgery/images", "surgery/layers", "surgery/recurrent")
+RULES = ("surgery/detection", "surgery/forks", "surgery/images", "surgery/layers", "surgery/recurrent")
 WITHOUT_NUMBERS = {"test_completeness.py", "refusal_cases.py", "test_refusals.py"}
 """Tests that name things without computing anything."""
 

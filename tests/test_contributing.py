@@ -104,7 +104,7 @@ def test_the_layer(on: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("net.prototxt").write_text(block("protobuf", "SoftShrink"))
     Path("formula.py").write_text(block("python", "LIMIT"))
     known = {"layer_rule": layer_rule, "LayerBuilder": LayerBuilder, "Layer": Layer, "Value": Value}
-    defined(block("python", "@layer_rule"), NetError=NetError, Clip=ops.Clip, **known)
+    defined(block("python", "@layer_rule"), NetError=NetError, ops=ops, **known)
     program, *arguments = shlex.split(block("console", "make_golden").removeprefix("$ ").replace("\\\n", ""))
     assert program == ".venv/bin/python"
     result = CliRunner().invoke(make_golden.main, arguments[2:])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.ir import DType, Shape
+from prototrt.surgery.building.layer_builder import misfit
+from prototrt.surgery.ir import DType, OpenSize, Shape, open_count
+from prototrt.surgery.ir.range_words import one_size
 from prototrt.surgery.ops import Cast
 
 
@@ -23,3 +27,13 @@ def numbers_of(shape: Shape, axis: int) -> int | None:
             return None
         count *= dim
     return count
+
+
+def flattened_size(layer: Layer, x: Value, axis: int) -> int:
+    """The size K of what is flattened. Raises ``ShapeError`` if it varies."""
+    size = open_count(x.shape[axis:], "a flattened axis")
+    if isinstance(size, OpenSize):
+        because = "the weights are for one number of inputs"
+        fix = Worded("{}, or put a Pooling with global_pooling before this layer", one_size(size.symbols))
+        raise misfit(layer, 0, x, f"known sizes from axis {axis} on", fix, because)
+    return size

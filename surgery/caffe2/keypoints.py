@@ -9,7 +9,7 @@ from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
-from prototrt.surgery.detection.lists import picked, top
+from prototrt.surgery.detection.lists import best_of_rows, picked
 from prototrt.surgery.detection.rows import counted_rows
 from prototrt.surgery.ir import DType, fixed
 from prototrt.surgery.ops import Softmax
@@ -32,7 +32,7 @@ def heatmap_max_keypoint(build: Builder, operator: Operator, maps: Value, boxes:
     _refuse_misfits(operator, maps, boxes)
     rows, points, size = (fixed(dim, "the maps") for dim in maps.shape[:3])
     flat = exact(maps).reshape(rows * points, size * size)
-    best, place = top(flat, 1, first_of_equals=True)
+    best, place = best_of_rows(flat, 1, first_of_equals=True)
     row = place / size
     column = place - row * size
     across, down, height = _top_of_parabola(_neighbours(flat, row, column, size))

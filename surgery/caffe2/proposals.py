@@ -17,7 +17,7 @@ from prototrt.surgery.caffe2.boxes import (
     refuse_other_boxes,
 )
 from prototrt.surgery.caffe2.operator_rule import expect_axes, misfit, operator_rule
-from prototrt.surgery.detection.lists import LOWEST, lengthened, picked, top
+from prototrt.surgery.detection.lists import LOWEST, best_of_rows, lengthened, picked
 from prototrt.surgery.detection.overlaps import Boxes, Suppression, overlap_threshold
 from prototrt.surgery.detection.proposals import best_of_lists
 from prototrt.surgery.detection.rows import counted_tops
@@ -44,7 +44,7 @@ def generate_proposals(
     before = _limit(operator, "pre_nms_topN", 6000, range_of(count).max)
     most = _limit(operator, "post_nms_topN", 300, before)
     flat = lengthened(exact(scores).reshape(images, count), 1, before, LOWEST)
-    best, index = top(flat, before, first_of_equals=True)
+    best, index = best_of_rows(flat, before, first_of_equals=True)
     if isinstance(count, OpenSize):
         index = index.at_most(count - 1)  # those behind the list are no candidates
 

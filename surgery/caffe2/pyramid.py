@@ -16,7 +16,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.caffe2.boxes import last_pixel
 from prototrt.surgery.caffe2.operator_rule import misfit, operator_rule
-from prototrt.surgery.detection.lists import LOWEST, top
+from prototrt.surgery.detection.lists import LOWEST, best_of_rows
 from prototrt.surgery.detection.rows import (
     DetectionRows,
     chosen_rows,
@@ -103,7 +103,7 @@ def _best(operator: Operator, scores: Value) -> DetectionRows:
     rows = fixed(scores.shape[0], "the regions")
     most = operator.arguments.integer("rpn_post_nms_topN", 2000)
     room = min(most, rows) if most > 0 else rows
-    best, places = top(scores.reshape(1, rows), room, first_of_equals=True)
+    best, places = best_of_rows(scores.reshape(1, rows), room, first_of_equals=True)
     is_row = (best > LOWEST).reshape(room)
     return DetectionRows(places.reshape(room), is_row, is_row.cast(DType.FLOAT32).sum(0).cast(DType.INT32))
 
@@ -139,7 +139,7 @@ def _distribute(
 def _argsort(keys: Value) -> Value:
     """The places of these keys (R,) from the smallest to the largest."""
     rows = fixed(keys.shape[0], "the regions")
-    _, places = top((0 - keys).reshape(1, rows), rows, first_of_equals=True)
+    _, places = best_of_rows((0 - keys).reshape(1, rows), rows, first_of_equals=True)
     return places.reshape(rows)
 
 

@@ -44,3 +44,22 @@ def numbers_or_usual(parameters: Mapping[str, Any], name: str, usual: Sequence[f
 def _is_positive(number: object) -> bool:
     """Whether it is a number that anchors can be made of; nan is none."""
     return type(number) in (int, float) and 0 < cast("float", number) <= _LARGEST
+
+
+def ratios_and_scales(param: Any) -> tuple[list[float], list[float]]:
+    ratios, scales = [*param.ratio], [*param.scale]
+    if not ratios or not scales or min(*ratios, *scales) <= 0:
+        raise NetError(
+            "ratio and scale must be stated, and be positive",
+            because="anchors are made of them",
+            fix="state the ratios and scales that the net was trained with",
+        )
+    return ratios, scales
+
+
+def expect_positive(number: int, field: str) -> Any:
+    if number <= 0:
+        raise NetError(
+            f"{field} is {number}, expected 1 or more", fix=f"state {field} as in the training net"
+        )
+    return number

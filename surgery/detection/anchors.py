@@ -23,14 +23,6 @@ def of_pvanet(base_size: int, ratios: Sequence[float], scales: Sequence[float]) 
     return np.array(corners, np.float32)
 
 
-def of_rpn(base_size: int, ratios: Sequence[float], scales: Sequence[float]) -> Array:
-    """Corners (A, 4) in whole pixels around the first place: those of PVANET, cut to whole numbers.
-
-    Source: zhanglaplace/faster-rcnn-cplusplus2 ``rpn_layer.cpp``, ``generate_anchors``.
-    """
-    return np.trunc(of_pvanet(base_size, ratios, scales))
-
-
 def of_happynear(base_size: int, ratios: Sequence[float], scales: Sequence[float]) -> Array:
     """Corners (A, 4) in pixels around the first place: ``scale`` is the side of an anchor in pixels.
 

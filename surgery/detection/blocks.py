@@ -12,12 +12,12 @@ from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.detection.lists import (
     LOWEST,
     KeptBoxes,
+    best_of_rows,
     body_inputs,
     filled,
     lengthened,
     numbers,
     picked,
-    top,
 )
 from prototrt.surgery.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
@@ -135,7 +135,7 @@ def decided_in_blocks(scores: Value, boxes: Boxes, rule: Suppression, *, before:
         inner, [*states, "scores", *["box"] * 4], outside
     )
     open_scores = _behind(every_score, last_score, last_place, rule).chosen(every_score, LOWEST)
-    best, places = top(open_scores, size, rule.first_of_equals)
+    best, places = best_of_rows(open_scores, size, rule.first_of_equals)
     if isinstance(count, OpenSize):
         places = places.at_most(count - 1)  # those behind the list are no candidates
     is_candidate = (best > LOWEST) & (numbers(inner, size) + decided < before)

@@ -47,7 +47,7 @@ def lengthened(x: Value, axis: int, least: int, filler: float) -> Value:
     return x.build.add(pad, x, hint="lengthened")
 
 
-def top(scores: Value, count: int, first_of_equals: bool) -> tuple[Value, Value]:
+def best_of_rows(scores: Value, count: int, first_of_equals: bool) -> tuple[Value, Value]:
     """The largest of each row, from the largest on, and their indices."""
     values, places = scores.build.add_all(TopK(1, count, first_of_equals), scores, hint="best")
     return values, places

@@ -10,7 +10,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
-from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, picked, top
+from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, best_of_rows, picked
 from prototrt.surgery.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.detection.rows import counted_tops, rows_of_images
 from prototrt.surgery.detection.suppression import suppressed
@@ -101,7 +101,7 @@ def best_boxes(
     """
     candidates = _candidates(build, layer, score, move, info, how)
     count = fixed(candidates.scores.shape[1], "the number of boxes")
-    best, places = top(candidates.scores, min(how.before, count) if how.before > 0 else count, True)
+    best, places = best_of_rows(candidates.scores, min(how.before, count) if how.before > 0 else count, True)
     parts = candidates.boxes.map(lambda part: picked(part, places)).parts
     *corners, scores = (part.reshape(part.shape[1], 1) for part in (*parts, best))
     image = build.constant(

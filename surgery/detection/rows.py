@@ -11,7 +11,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, lengthened, numbers, top
+from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, best_of_rows, lengthened, numbers
 from prototrt.surgery.detection.overlaps import Boxes
 from prototrt.surgery.ir import AtMost, DType, OpenSize, Size, computable, fixed, open_count, range_of
 from prototrt.surgery.ops import TopK
@@ -87,7 +87,7 @@ def best_of_images(kept: KeptBoxes, images: Size, size: int, most: int) -> Value
     """Which boxes are among the ``most`` best ones of the ``size`` boxes of their image."""
     lists, each = kept.score.shape
     scores = kept.is_kept.reshape(images, size).chosen(kept.score.reshape(images, size), LOWEST)
-    best, places = top(scores, most, first_of_equals=True)
+    best, places = best_of_rows(scores, most, first_of_equals=True)
     last, last_place = best.slice(1, most - 1), places.slice(1, most - 1)
     is_as_good = scores.equals(last) & ~(numbers(scores.build, size) > last_place)
     is_best = ((scores > last) | is_as_good) & kept.is_kept.reshape(images, size)

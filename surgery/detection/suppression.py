@@ -9,12 +9,12 @@ from prototrt.surgery.detection.blocks import decided_in_blocks, decided_in_grou
 from prototrt.surgery.detection.lists import (
     LOWEST,
     KeptBoxes,
+    best_of_rows,
     body_inputs,
     filled,
     lengthened,
     numbers,
     picked,
-    top,
 )
 from prototrt.surgery.detection.overlaps import NATIVE, Boxes, Decay, Suppression
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
@@ -53,7 +53,7 @@ def suppressed(
     is_small = before <= MOST_IN_GROUPS and range_of(lists).max * before**2 <= MOST_PAIRS
     if not is_native and not is_small:
         return decided_in_blocks(marked, boxes, rule, before=before, most=most)
-    best, places = top(lengthened(marked, 1, before, LOWEST), before, rule.first_of_equals)
+    best, places = best_of_rows(lengthened(marked, 1, before, LOWEST), before, rule.first_of_equals)
     if isinstance(size, OpenSize):
         places = places.at_most(size - 1)  # those behind the list are no candidates
     sorted_boxes = boxes.map(lambda part: picked(part, places))
@@ -131,7 +131,7 @@ def _softly(scores: Value, boxes: Boxes, rule: Suppression, decay: Decay, most: 
     inner = build.body()
     count, now, index, score, *parts = body_inputs(inner, [*states, *["box"] * 4], outside)
     all_boxes = Boxes(*parts)
-    best, place = top(now, 1, rule.first_of_equals)
+    best, place = best_of_rows(now, 1, rule.first_of_equals)
     is_valid = (best > LOWEST) & (count < most)
     overlap = rule.overlap(all_boxes.map(lambda part: picked(part, place)), all_boxes)
     is_mine = numbers(inner, size).equals(place)

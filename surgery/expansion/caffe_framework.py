@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import prototrt.surgery.layers  # noqa: F401  says where its rules are
+import prototrt.surgery.forks
+import prototrt.surgery.layers  # noqa: F401  both say where their rules are
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import (
     ConversionError,

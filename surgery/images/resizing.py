@@ -59,10 +59,10 @@ def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
     if size == out:
         return x
     refuse_length(out)
-    return mixed(build, x, axis, *_neighbours(size, out))
+    return means_of_two(build, x, axis, *_neighbours(size, out))
 
 
-def mixed(build: Builder, x: Value, axis: int, first: Array, second: Array, share: Array) -> Value:
+def means_of_two(build: Builder, x: Value, axis: int, first: Array, second: Array, share: Array) -> Value:
     """Means of two elements of axis 2 or 3 of x (N, C, H, W): ``share`` of the second, the rest of the first."""
     size, out = fixed(x.shape[axis], f"axis {axis}"), len(first)
     if out * size <= LARGEST_MATRIX:
@@ -85,11 +85,11 @@ def refuse_length(out: float) -> None:
 
 
 def resampled(build: Builder, x: Value, axis: int, weights: Array) -> Value:
-    """``weighted`` by constants."""
-    return weighted(build, x, axis, build.constant(weights, "columns" if axis == 3 else "rows"))
+    """``weighted_axis`` by constants."""
+    return weighted_axis(build, x, axis, build.constant(weights, "columns" if axis == 3 else "rows"))
 
 
-def weighted(build: Builder, x: Value, axis: int, weights: Value) -> Value:
+def weighted_axis(build: Builder, x: Value, axis: int, weights: Value) -> Value:
     """Axis 2 or 3 of x (N, C, H, W), whose elements become sums with ``weights`` (out, size)."""
     if axis == 3:
         return build.product(x, weights, hint="wide")

@@ -11,6 +11,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import expect_axes, misfit
 from prototrt.surgery.building.limits import refuse_large
+from prototrt.surgery.images.sampling import Tap, crossed, pixel_rows, sampled
 from prototrt.surgery.ir import AtMost, DType, Size, computable
 from prototrt.surgery.ops import Gather
 
@@ -111,3 +112,11 @@ def counted_from(build: Builder, start: int, count: Size, rank: int, axis: int) 
     """``count`` whole numbers from ``start`` on, as floats along one of ``rank`` axes."""
     numbers = build.counted_numbers(count, "bins", first=start, dtype=DType.FLOAT32)
     return build.aligned(numbers, rank, axis)
+
+
+def sampled_regions(x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Value:
+    """The map where the taps of rows (R, P) and columns (R, Q) cross: (R, P, Q, C)."""
+    count = rois.image.shape[0]
+    origin = rois.origins(rois.height * rois.width).reshape(count, 1, 1)
+    rows, columns = crossed(ys, xs)
+    return sampled(pixel_rows(x), origin, rows, columns, rois.width)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototrt.surgery.building.expression import Value
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Size, computable
 
 
@@ -59,3 +60,8 @@ def sampled(rows: Value, origin: Value, ys: Sequence[Tap], xs: Sequence[Tap], wi
             total = term if total is None else total + term
     assert total is not None
     return total
+
+
+def origins_of_items(build: LayerBuilder, items: Size, step: Size) -> Value:
+    """Where each item begins in a table with ``step`` rows per item: int32 (N, 1, 1)."""
+    return build.counted_numbers(items, "items", step=step).reshape(items, 1, 1)

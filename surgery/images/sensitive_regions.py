@@ -38,11 +38,6 @@ def edges_of_bins(build: LayerBuilder, start: Value, end: Value, group: int) -> 
     return bins * side + start, (bins + 1) * side + start, side
 
 
-def in_front(x: Value) -> Value:
-    """(R, group) as (R, group, 1)."""
-    return x.reshape(*x.shape, 1)
-
-
 def sums_of_bins(build: LayerBuilder, x: Value, rois: Rois, down: Value, across: Value, group: int) -> Value:
     """Sums over the map with weights (R, group, H) and (R, group, W): (R, channels / group^2, group, group).
 

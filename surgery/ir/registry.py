@@ -27,9 +27,10 @@ class Registry(Generic[K, F]):
     def places_rules_in(
         self, package: str, families: Collection[str], family_of: Callable[[K], str | None]
     ) -> None:
-        """Say in which modules of a package the rules are, and in which of them that for a key is."""
-        self._families = [f"{package}.{family}" for family in families]
-        self._family_of = lambda key: f"{package}.{family}" if (family := family_of(key)) else None
+        """Say in which modules of a package rules are, and in which of them that for a key is. Packages add up."""
+        self._families = [*self._families, *(f"{package}.{family}" for family in families)]
+        others = self._family_of
+        self._family_of = lambda key: f"{package}.{family}" if (family := family_of(key)) else others(key)
 
     def __call__(self, *keys: K) -> Callable[[F], F]:
         def add(rule: F) -> F:

@@ -61,17 +61,6 @@ def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [_limited(build, x, slope, 6)]
 
 
-@layer_rule("BReLU")
-def brelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``min(max(x, minval), maxval)``: from 0 to 1 unless stated. From nets that remove haze.
-
-    Becomes: Clip.
-    Source: yanhuama/mycaffe ``src/caffe/layers/brelu_layer.cpp``.
-    """
-    low, high = layer.param.minval, layer.param.maxval
-    return [build.add(Clip(min(low, high), high), x)]
-
-
 @layer_rule("PReLU")
 def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``max(x, 0) + slope * min(x, 0)`` with learned slopes, one per channel or one for all.
@@ -129,27 +118,6 @@ def selu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     factor = getattr(layer.param, "lambda")
     return [build.add(ELU(layer.param.alpha), x).scaled(factor)]
-
-
-@layer_rule("HardSigmoid")
-def hard_sigmoid(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``alpha * x + beta``, from 0 to 1. From Synopsys' fork.
-
-    Becomes: Multiply, Add, Clip.
-    Source: synopsys-caffe ``src/caffe/layers/hard_sigmoid_layer.cpp``.
-    """
-    line = x.scaled(layer.param.alpha).shifted(layer.param.beta)
-    return [line.apply(Clip(0, 1))]
-
-
-@layer_rule("HardSwish")
-def hard_swish(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``x * min(max(x + 3, 0), 6) / 6``. From Synopsys' fork.
-
-    Becomes: Add, Clip, Multiply.
-    Source: synopsys-caffe ``src/caffe/layers/hard_swish_layer.cpp``.
-    """
-    return [x * (x + 3).apply(Clip(0, 6)) * (1 / 6)]
 
 
 @layer_rule("BNLL")

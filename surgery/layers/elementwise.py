@@ -9,7 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -156,38 +156,6 @@ def axpy(build: LayerBuilder, layer: Layer, factor: Value, x: Value, y: Value) -
         fix = "give it one number per channel, for example with a global Pooling"
         raise misfit(layer, 0, factor, f"{(*x.shape[:2], 1, 1)} or {x.shape[:2]}", fix, because)
     return [build.aligned(factor, 4, 0) * x + y]
-
-
-@layer_rule("Add", "Mul")
-def broadcast_operation(build: LayerBuilder, layer: Layer, x: Value, y: Value | None = None) -> list[Value]:
-    """Sum, or product, of two blobs, or of one and a learned one, as TensorFlow broadcasts. From Synopsys' fork.
-
-    Becomes: Add or Multiply.
-    Bottoms: of any shapes whose sizes, counted from the last axis, are equal or 1. Tops: one.
-    Blobs: with one bottom a blob, of Mul in the shape ``mul_shape``.
-    Source: synopsys-caffe ``src/caffe/layers/add_layer.cpp``, ``mul_layer.cpp``.
-    """
-    other = _learned_operand(build, layer) if y is None else y
-    rank = max(len(x.shape), len(other.shape))
-    one, two = (build.aligned(each, rank, rank - len(each.shape)) for each in (x, other))
-    if any(a != b and 1 not in (a, b) for a, b in zip(one.shape, two.shape, strict=True)):
-        raise ShapeError(
-            f"shapes are {x.shape} and {other.shape}, expected sizes that are equal or 1, from the last axis on",
-            fix="change the layers that make them, or add axes of size 1 to one of them with a Reshape",
-        )
-    return [build.add(ADD if layer.type == "Add" else MULTIPLY, one, two)]
-
-
-def _learned_operand(build: LayerBuilder, layer: Layer) -> Value:
-    """The stored blob, whose shape Mul states, and the weights file of Add knows."""
-    shape = tuple(layer.param.mul_shape) if layer.type == "Mul" else None
-    if shape is None and layer.blobs:
-        shape = layer.blobs[0].shape
-    if shape is None:
-        raise NetError(
-            "has one bottom, and no weights say what is added", fix="give the weights, or a second bottom"
-        )
-    return build.parameter(layer, shape, "operand", kind="scale" if layer.type == "Mul" else "bias")
 
 
 @layer_rule("Maxout")

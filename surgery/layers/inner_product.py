@@ -8,16 +8,15 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery.building.bottoms import flattened_size
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
     layer_rule,
-    misfit,
 )
 from prototrt.surgery.building.layer_rules import which_fork
-from prototrt.surgery.ir import DType, OpenSize, open_count
-from prototrt.surgery.ir.range_words import one_size
+from prototrt.surgery.ir import DType
 from prototrt.surgery.ir.uniform_constants import is_broadcast
 from prototrt.surgery.ops import Cast, Gather
 
@@ -35,7 +34,7 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     axis = canonical_axis(param.axis, x.shape, "axis")
-    inputs, outputs = _inputs(layer, x, axis), _outputs(layer)
+    inputs, outputs = flattened_size(layer, x, axis), _outputs(layer)
     shape = (inputs, outputs) if param.transpose else (outputs, inputs)
     weights = build.parameter(layer, shape, "weights", filler="weight_filler")
     if param.normalize:
@@ -46,41 +45,6 @@ def inner_product(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         bias = build.parameter(layer, (outputs,), "bias", filler="bias_filler", kind="bias")
         y = y + build.aligned(bias, len(y.shape))
     return [build.reshape(y, (*x.shape[:axis], outputs))]
-
-
-@layer_rule("LinearTransform")
-def linear_transform(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``x W^T`` over everything from ``axis`` on. From DeViSE.
-
-    Becomes: MatMul.
-    Bottoms: (..., K...), axes from ``axis`` on are flattened to K. Tops: (..., num_output).
-    Blobs: weights (num_output, K).
-    Source: Qi-Xian/DeVise ``caffe/src/caffe/layers/linear_transform_layer.cpp``.
-    """
-    axis = canonical_axis(layer.param.axis, x.shape, "axis")
-    inputs, outputs = _inputs(layer, x, axis), int(layer.param.num_output)
-    if outputs < 1:
-        raise NetError("num_output is 0, expected at least 1", fix="set num_output in linear_transform_param")
-    weights = build.parameter(layer, (outputs, inputs), "weights", filler="weight_filler")
-    rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
-    return [build.reshape(build.product(rows, weights), (*x.shape[:axis], outputs))]
-
-
-@layer_rule("Similarity")
-def similarity(build: LayerBuilder, layer: Layer, x: Value, prototypes: Value) -> list[Value]:
-    """The products of each row with each prototype. From DeViSE.
-
-    Becomes: MatMul.
-    Bottoms: (N, C, ...) and prototypes (K, C, ...), with rows of one size. Tops: (N, K).
-    Source: Qi-Xian/DeVise ``caffe/src/caffe/layers/similarity_layer.cpp``.
-    """
-    if len(x.shape) < 2 or x.shape[1:] != prototypes.shape[1:]:
-        because = f'its rows are multiplied by those of "{layer.bottom_blob(0)}"'
-        fix = "give it prototypes of the size of a row"
-        raise misfit(layer, 1, prototypes, f"(K, {', '.join(map(str, x.shape[1:]))})", fix, because)
-    count = _inputs(layer, x, 1)
-    rows, others = (build.reshape(value, (value.shape[0], count)) for value in (x, prototypes))
-    return [build.product(rows, others)]
 
 
 def _outputs(layer: Layer) -> int:
@@ -111,16 +75,6 @@ def _rows_of_length_one(build: LayerBuilder, layer: Layer, weights: Value) -> Va
     lengths = np.sqrt(np.square(stored, dtype=np.float64).sum(1, keepdims=True) + 1e-6)
     rows = (stored[:, :1] if is_broadcast(weights.data) else stored) / lengths
     return build.constant(np.broadcast_to(rows.astype(np.float32), weights.data.shape), "unit_rows")
-
-
-def _inputs(layer: Layer, x: Value, axis: int) -> int:
-    """The size K of what is flattened. Raises ``ShapeError`` if it varies."""
-    size = open_count(x.shape[axis:], "a flattened axis")
-    if isinstance(size, OpenSize):
-        because = "the weights are for one number of inputs"
-        fix = Worded("{}, or put a Pooling with global_pooling before this layer", one_size(size.symbols))
-        raise misfit(layer, 0, x, f"known sizes from axis {axis} on", fix, because)
-    return size
 
 
 @layer_rule("Embed")

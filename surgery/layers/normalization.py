@@ -156,18 +156,6 @@ def items_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Val
     return [top / norm]
 
 
-@layer_rule("ChannelNorm")
-def channel_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``sqrt(sum of squares over the channels)`` at each place. From FlowNet.
-
-    Becomes: Multiply, Reduce, Sqrt.
-    Bottoms: (N, C, H, W). Tops: (N, 1, H, W).
-    Source: lmb-freiburg/flownet2 ``src/caffe/layers/channel_norm_layer.cpp``.
-    """
-    expect_axes(layer, 0, x, "(N, C, H, W)")
-    return [(x * x).named("squares").sum(1).sqrt()]
-
-
 @layer_rule("MVN")
 def mvn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """``(x - mean) / (sqrt(variance) + eps)`` of each channel, or of each item with ``across_channels``.

@@ -15,9 +15,9 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, refuse_fields_of
 from prototrt.surgery.building.limits import refuse_large
+from prototrt.surgery.images.spatial import per_axis
 from prototrt.surgery.ir import DType, OpenSize, computable
 from prototrt.surgery.layers.pooling_geometry import Sizes, Span, geometry, spans
-from prototrt.surgery.layers.spatial import per_axis
 from prototrt.surgery.layers.windows import elements_seen, laid_out
 from prototrt.surgery.ops import (
     MAXIMUM,

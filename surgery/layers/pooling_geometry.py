@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery.images.spatial import Ends, pads_of_sides, per_axis
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, range_of
-from prototrt.surgery.layers.spatial import Ends, pads_of_sides, per_axis
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 Sizes: TypeAlias = tuple[int, ...]

@@ -16,7 +16,6 @@ from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
     layer_rule,
-    misfit,
     refuse_in_place,
 )
 from prototrt.surgery.building.target_shapes import reshaped
@@ -64,22 +63,6 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     _refuse_other_count(layer, x.shape, target, first, last)
     build.memory.share([*layer.bottoms, *layer.tops])
     return [build.reshape(x, target)]
-
-
-@layer_rule("Squeeze")
-def squeeze(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The bottom without the axes in ``axis``, which have a size of 1, or without all such axes. From Synopsys' fork.
-
-    Becomes: Reshape.
-    Source: synopsys-caffe ``src/caffe/layers/squeeze_layer.cpp``.
-    """
-    axes = {canonical_axis(axis, x.shape, "axis") for axis in layer.param.axis}
-    for axis in axes:
-        if x.shape[axis] != 1:
-            fix = "remove that axis from squeeze_param"
-            raise misfit(layer, 0, x, f"a size of 1 on axis {axis}", fix)
-    axes = axes or {axis for axis, size in enumerate(x.shape) if size == 1}
-    return [build.reshape(x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))]
 
 
 def _refuse_other_count(layer: Layer, shape: Shape, target: Shape, first: int, last: int) -> None:

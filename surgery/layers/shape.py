@@ -18,7 +18,7 @@ from prototrt.surgery.building.layer_builder import (
     refuse_in_place,
 )
 from prototrt.surgery.ir import Shape, Size, computable, divide, fixed, range_of, rest_at
-from prototrt.surgery.ops import Concat, Pad, Reverse, Slice, Tile, Transpose
+from prototrt.surgery.ops import Concat, Reverse, Slice, Tile, Transpose
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text
 
 
@@ -150,24 +150,6 @@ def tile(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [build.add(Tile(axis, copies), x)]
 
 
-@layer_rule("Pad")
-def pad(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """``constant_values`` around the bottom: two ``paddings`` for each axis, before and after it. From Synopsys' fork.
-
-    Becomes: Pad.
-    Source: synopsys-caffe ``src/caffe/layers/pad_layer.cpp``.
-    """
-    paddings = [int(size) for size in layer.param.paddings]
-    if len(paddings) != 2 * len(x.shape):
-        raise NetError(
-            f"has {len(paddings)} paddings, expected {2 * len(x.shape)}",
-            because=f"the bottom has the shape {x.shape}",
-            fix="state two for each axis: before it and after it",
-        )
-    op = Pad(tuple(paddings[::2]), tuple(paddings[1::2]), layer.param.constant_values)
-    return [build.add(op, x) if any(paddings) else x]
-
-
 @layer_rule("Permute")
 def permute(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The axes in the given order; those not listed follow as they are. From the SSD fork.
@@ -215,22 +197,6 @@ def reverse(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         )
     for axis in axes:
         x = build.add(Reverse(axis), x)
-    return [x]
-
-
-@layer_rule("Flip")
-def flip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """Mirrored images: the columns from the last to the first, with ``flip_height`` also the rows. From NormFace.
-
-    Becomes: Reverse, one per axis.
-    ``flip_width: false`` leaves the columns as they are.
-    Bottoms: (N, C, H, W). Tops: one, of the same shape.
-    Source: happynear/caffe-windows ``src/caffe/layers/flip_layer.cpp``.
-    """
-    expect_axes(layer, 0, x, "(N, C, H, W)")
-    for axis, is_flipped in ((2, layer.param.flip_height), (3, layer.param.flip_width)):
-        if is_flipped:
-            x = build.add(Reverse(axis), x)
     return [x]
 
 

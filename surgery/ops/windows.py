@@ -39,6 +39,12 @@ def ranges_text(*sizes: Size) -> str | None:
     return " and ".join(texts) or None
 
 
+def ranges_clause(*sizes: Size) -> str:
+    """The end of a reason: the ranges of the symbols in these sizes, if any."""
+    ranges = ranges_text(*sizes)
+    return f", where {ranges}" if ranges else ""
+
+
 def larger_smallest(size: Size, otherwise: str) -> Worded | str:
     """What helps where a size is too small: a larger smallest size of its symbols, if it varies."""
     if not isinstance(size, OpenSize):

@@ -13,8 +13,8 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set
+from prototrt.surgery.images.kernels import Geometry
 from prototrt.surgery.ir import Array, Shape
-from prototrt.surgery.layers.convolution import Geometry
 from prototrt.surgery.recurrent.maps import MapProduct
 
 _SIZES = ("pad", "kernel_size", "stride", "dilation")

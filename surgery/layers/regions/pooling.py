@@ -1,4 +1,4 @@
-"""The largest elements of regions: see docs/decisions on how they are found."""
+"""The largest elements of regions, and of stretches of time."""
 
 from __future__ import annotations
 

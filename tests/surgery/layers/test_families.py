@@ -15,9 +15,9 @@ from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.ir.registry import Registry
 from prototrt.tests.layer_cases import Case, Message
 from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
+from prototrt.tests.surgery.forks.families import augmentation, spreading
 from prototrt.tests.surgery.layers.families import (
     activation,
-    augmentation,
     detection,
     elementwise,
     inner_product,
@@ -30,7 +30,6 @@ from prototrt.tests.surgery.layers.families import (
     scale,
     shape,
     sides,
-    spreading,
     volumes,
 )
 
@@ -111,11 +110,16 @@ def test_every_type_with_a_rule_is_known() -> None:
 
 @pytest.mark.parametrize(
     ("package", "registry"),
-    [("prototrt.surgery.layers", layer_rule), ("prototrt.surgery.caffe2", operator_rule)],
-    ids=["layers", "operators"],
+    [
+        ("prototrt.surgery.layers", layer_rule),
+        ("prototrt.surgery.forks", layer_rule),
+        ("prototrt.surgery.caffe2", operator_rule),
+    ],
+    ids=["layers", "forks", "operators"],
 )
 def test_every_rule_stands_where_it_is_looked_for(package: str, registry: Registry[str, LayerRule]) -> None:
     """Otherwise all families are imported for a net that has the type."""
     stated = import_module(package).FAMILIES
-    found = {kind: rule.__module__.removeprefix(f"{package}.") for kind, rule in registry.rules.items()}
+    places = {kind: rule.__module__.partition(f"{package}.") for kind, rule in registry.rules.items()}
+    found = {kind: family for kind, (_, package_dot, family) in places.items() if package_dot}
     assert {kind: family for family, kinds in stated.items() for kind in kinds.split()} == found

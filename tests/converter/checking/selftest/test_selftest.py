@@ -23,7 +23,7 @@ from prototrt.converter.checking.selftest.privacy import anonymous
 from prototrt.converter.checking.selftest.results import SectionResult, SelfTest, read
 from prototrt.converter.checking.selftest.rows import Check, Row, row_of
 from prototrt.converter.options import SECTION_NAMES
-from prototrt.surgery.layers import FAMILIES
+from prototrt.surgery import forks, layers
 from prototrt.tests.command_line import run
 from prototrt.tests.golden_cases import caffe_cases, fork_cases
 from prototrt.tests.tools import make_selftest_goldens
@@ -190,7 +190,7 @@ def test_the_archive_has_the_goldens_of_the_repository() -> None:
 
 def test_the_archive_has_every_family_that_has_goldens() -> None:
     chosen = {*make_selftest_goldens.CAFFE.split(), *make_selftest_goldens.FORKS.split()}
-    for family, kinds in FAMILIES.items():
+    for family, kinds in {**layers.FAMILIES, **forks.FAMILIES}.items():
         cases = [
             case
             for case in (*caffe_cases(), *fork_cases())

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
-from prototrt.surgery.images.resizing import mixed, refuse_length
-from prototrt.surgery.ir import computable, fixed
-from prototrt.surgery.ops import Concat
+from prototrt.surgery.rules import (
+    Layer,
+    LayerBuilder,
+    NetError,
+    Option,
+    Value,
+    Worded,
+    computable,
+    expect_axes,
+    fixed,
+    layer_rule,
+    means_of_two,
+    misfit,
+    ops,
+    refuse_length,
+)
 
 
 @layer_rule("HyperColumns")
@@ -39,7 +47,7 @@ def hypercolumns(build: LayerBuilder, layer: Layer, x: Value, *maps: Value) -> l
     size = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
     refuse_length(max(size))
     columns = [_enlarged(build, layer, index, value, size) for index, value in enumerate(maps, 1)]
-    joined = build.add(Concat(1), *columns) if len(columns) > 1 else columns[0]
+    joined = build.add(ops.Concat(1), *columns) if len(columns) > 1 else columns[0]
     pixels, ratio = size[0] * size[1], max(int(layer.param.skip_ratio), 1)
     step = next(step for step in range(min(ratio, pixels), 0, -1) if pixels % step == 0)
     rows, own = (_pixels_as_rows(value, pixels, step) for value in (joined, x))
@@ -60,7 +68,7 @@ def _enlarged(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tup
         second = np.maximum(np.ceil(places), 0).astype(np.int32)
         second = np.where(second < count, second, first)
         share = np.where(first == second, 0, places - first)
-        x = mixed(build, x, axis, first, second, share)
+        x = means_of_two(build, x, axis, first, second, share)
     return x
 
 

@@ -7,20 +7,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.caffe_proto.common.wording import plural
-from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
-from prototrt.surgery.detection.lists import top
-from prototrt.surgery.detection.overlaps import Boxes, Suppression, of_centres, overlap_threshold
-from prototrt.surgery.detection.rows import beside, chosen_rows, detections
-from prototrt.surgery.detection.suppression import suppressed
-from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, fixed, range_of
-from prototrt.surgery.ops import Softmax
+from prototrt.surgery.rules import (
+    CUT_BEFORE_LAYER,
+    Array,
+    Boxes,
+    Builder,
+    DType,
+    Layer,
+    LayerBuilder,
+    NetError,
+    OpenSize,
+    Size,
+    Suppression,
+    UnsupportedLayerError,
+    Value,
+    beside,
+    best_of_rows,
+    chosen_rows,
+    computable,
+    concatenate,
+    detections,
+    exact,
+    fixed,
+    layer_rule,
+    misfit,
+    of_centres,
+    ops,
+    overlap_threshold,
+    plural,
+    range_of,
+    suppressed,
+)
 
 MOST_DETECTIONS = 1000
 """DetectionRows that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
@@ -125,8 +142,8 @@ def _of_best_class(layer: Layer, index: int, x: Value, anchors: Array) -> _YoloC
     square = maps.slice(3, 0, width)
     places = images * boxes * width * width
     classes = square.slice(2, _ROW, layer.param.num_classes).transpose(0, 1, 3, 4, 2)
-    shares = classes.reshape(places, layer.param.num_classes).apply(Softmax(1))
-    best, label = top(shares, 1, first_of_equals=True)
+    shares = classes.reshape(places, layer.param.num_classes).apply(ops.Softmax(1))
+    best, label = best_of_rows(shares, 1, first_of_equals=True)
     located = _located(square, anchors, (width, width))
     score = square.slice(2, 4).sigmoid().reshape(places, 1) * best
     return _YoloCandidates(

@@ -8,21 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.images.resizing import (
-    Pair,
+from prototrt.surgery.rules import (
+    CUT_BEFORE_LAYER,
+    Array,
+    DType,
+    Layer,
+    LayerBuilder,
+    NetError,
+    OpenSize,
+    ShapeError,
+    Size,
+    Value,
+    computable,
+    expect_axes,
     fixed_sizes,
+    layer_rule,
+    meant_size,
+    range_of,
     refuse_length,
     resampled,
     size_of_bottom,
-    weighted,
+    weighted_axis,
 )
-from prototrt.surgery.images.usual_sizes import Sizes, meant_size
-from prototrt.surgery.ir import Array, DType, OpenSize, Size, computable, range_of
 
 LARGEST_KERNEL_MATRIX = 1 << 24
 """Elements of a matrix that resamples an axis, at most."""
@@ -60,7 +67,7 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
     return [_resampled_once(build, param, x, fixed_sizes(out))]
 
 
-def _resampled_once(build: LayerBuilder, param: Any, x: Value, out: Pair) -> Value:
+def _resampled_once(build: LayerBuilder, param: Any, x: Value, out: tuple[int, int]) -> Value:
     """By places and weights that are constants."""
     sizes = fixed_sizes(x.shape[2:])
     fy, fx = (np.float32(size) / np.float32(target) for size, target in zip(sizes, out, strict=True))
@@ -122,7 +129,7 @@ def _cubic(x: Array) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: Sizes) -> Value:
+def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: tuple[Size, Size]) -> Value:
     """By places and weights that are computed in each call, since sizes vary."""
     sizes = dict(zip((2, 3), map(computable, x.shape[2:]), strict=True))
     targets = dict(zip((2, 3), out, strict=True))
@@ -145,7 +152,7 @@ def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: Sizes) -
         # What is too far from a place has no weight in these kernels: no radius has to say so.
         weights = _cubic_of(distance) if param.type == param.CUBIC else (1 - distance).at_least(0)
         total = weights.sum(1)
-        x = weighted(build, x, axis, weights / total.equals(0).chosen(1, total))
+        x = weighted_axis(build, x, axis, weights / total.equals(0).chosen(1, total))
     return x
 
 

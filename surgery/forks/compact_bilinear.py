@@ -7,13 +7,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.building.limits import refuse_too_many
-from prototrt.surgery.ir import Array, computable, fixed, range_of
-from prototrt.surgery.ops import MatMul, Pad
+from prototrt.surgery.rules import (
+    Array,
+    Layer,
+    LayerBuilder,
+    NetError,
+    ShapeError,
+    Value,
+    computable,
+    expect_axes,
+    fixed,
+    layer_rule,
+    ops,
+    range_of,
+    refuse_too_many,
+)
 
 
 @layer_rule("SignedSqrt")
@@ -55,7 +63,7 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
     items, height, width = (computable(x.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
     if layer.param.sum_pool:
         one, two = (each.reshape(items, each.shape[1], height * width) for each in (x, y))
-        products = one.apply(MatMul(transpose_b=True), two)
+        products = one.apply(ops.MatMul(transpose_b=True), two)
         count = items
     else:
         count = items * height * width
@@ -72,7 +80,7 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
 
 def _summed(build: LayerBuilder, products: Value, places: Array, signs: Array) -> Value:
     """The sums (N, outputs) of signed products (N, pairs): ``places`` (outputs, most), of which the rest are a zero."""
-    padded = products.apply(Pad((0, 0), (0, 1))).transpose(1, 0)
+    padded = products.apply(ops.Pad((0, 0), (0, 1))).transpose(1, 0)
     seen = padded.gathered(build.constant(places, "places"))
     signed = seen * build.constant(signs[..., None], "signs")
     return signed.sum(1).reshape(places.shape[0], products.shape[0]).transpose(1, 0)

@@ -6,15 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.caffe_proto.common.memory import text_of_bytes
-from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.ir import Array, fixed
-from prototrt.surgery.ops import MatMul, Softmax
+from prototrt.surgery.rules import (
+    Array,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Option,
+    ShapeError,
+    Value,
+    Worded,
+    expect_axes,
+    fixed,
+    layer_rule,
+    ops,
+    refuse_large,
+    text_of_bytes,
+)
 
 MOST_STEPS = 100
 MOST_PIXELS = 1 << 14
@@ -50,11 +57,11 @@ def multi_stage_mean_field(
     bilateral = _bilateral_filter(build, image, param)
     q, flat = first, (batch, channels, height * width)
     for _ in range(int(param.num_iterations)):
-        q = q.apply(Softmax(1)).named("q")
-        near = spread_y.apply(MatMul(), q.product(spread_x)).named("spatial")
-        alike = q.reshape(*flat).apply(MatMul(), bilateral).named("bilateral")
+        q = q.apply(ops.Softmax(1)).named("q")
+        near = spread_y.apply(ops.MatMul(), q.product(spread_x)).named("spatial")
+        alike = q.reshape(*flat).apply(ops.MatMul(), bilateral).named("bilateral")
         near, alike = (
-            weights.apply(MatMul(), filtered)
+            weights.apply(ops.MatMul(), filtered)
             for weights, filtered in ((of_places, near.reshape(*flat)), (of_colors, alike))
         )
         pairwise = (near + alike).named("pairwise").reshape(*unary.shape)

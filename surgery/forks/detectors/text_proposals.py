@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.surgery.building.bottoms import exact, numbers_of
-from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
-from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.detection.anchor_numbers import numbers_or_usual, parameters_of_anchors
-from prototrt.surgery.ir import Array, DType, Size, computable
+from prototrt.surgery.rules import (
+    Array,
+    DType,
+    Layer,
+    LayerBuilder,
+    Size,
+    Value,
+    computable,
+    concatenate,
+    exact,
+    misfit,
+    numbers_of,
+    numbers_or_usual,
+    parameters_of_anchors,
+    python_rule,
+)
 
 _HEIGHTS = (11, 16, 23, 33, 48, 68, 97, 139, 198, 283)
 _SIDE = 16

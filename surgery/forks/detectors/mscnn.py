@@ -9,24 +9,37 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import plural
-from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, as_number, concatenate
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
-from prototrt.surgery.detection.lists import picked
-from prototrt.surgery.detection.overlaps import (
+from prototrt.surgery.rules import (
+    Array,
     Boxes,
+    Builder,
+    DetectionRows,
+    DType,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Size,
     Suppression,
+    Value,
+    as_number,
+    computable,
+    concatenate,
+    counted_tops,
+    divide,
+    element_count,
+    exact,
+    fixed,
+    layer_rule,
+    misfit,
     of_corner_and_sides,
     of_pixel_corners_in,
     overlap_threshold,
+    picked,
+    plural,
+    range_of,
+    rows_of_images,
+    suppressed,
 )
-from prototrt.surgery.detection.rows import DetectionRows, counted_tops, rows_of_images
-from prototrt.surgery.detection.suppression import suppressed
-from prototrt.surgery.ir import Array, DType, Size, computable, divide, element_count, fixed, range_of
 
 _COORDINATES = 4
 _WITHOUT_BOX = np.array([[0, 1, 1, 10, 10, 0]], np.float32)

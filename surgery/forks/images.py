@@ -1,17 +1,24 @@
-"""Layers that spread one number per channel over a map."""
+"""Small layers of single forks: mirrored images, limits, numbers at each place of a map."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import shortened
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
-from prototrt.surgery.building.layer_rules import python_parameters, python_rule
-from prototrt.surgery.ir import Size, computable
-from prototrt.surgery.ops import Tile
+from prototrt.surgery.rules import (
+    Layer,
+    LayerBuilder,
+    NetError,
+    Size,
+    Value,
+    computable,
+    expect_axes,
+    layer_rule,
+    misfit,
+    ops,
+    python_parameters,
+    python_rule,
+    shortened,
+)
 
 _LARGEST = (1 << 31) - 1
 """What a size can be in Caffe."""
@@ -51,8 +58,8 @@ def _spread(build: LayerBuilder, layer: Layer, x: Value, height: Size, width: Si
     if len(x.shape) < 2 or any(size != 1 for size in x.shape[2:]):
         raise misfit(layer, 0, x, "(N, C, 1, 1)", "give it one number per channel")
     cell = build.reshape(x, (*x.shape[:2], 1, 1))
-    columns = build.add(Tile(2, height), cell, hint="columns")
-    return build.add(Tile(3, width), columns)
+    columns = build.add(ops.Tile(2, height), cell, hint="columns")
+    return build.add(ops.Tile(3, width), columns)
 
 
 def _size(parameters: dict[str, Any], name: str) -> int:
@@ -66,3 +73,30 @@ def _size(parameters: dict[str, Any], name: str) -> int:
             fix="state both sizes, as in {'height': 60, 'width': 40}",
         )
     return size
+
+
+@layer_rule("Flip")
+def flip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Mirrored images: the columns from the last to the first, with ``flip_height`` also the rows. From NormFace.
+
+    Becomes: Reverse, one per axis.
+    ``flip_width: false`` leaves the columns as they are.
+    Bottoms: (N, C, H, W). Tops: one, of the same shape.
+    Source: happynear/caffe-windows ``src/caffe/layers/flip_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    for axis, is_flipped in ((2, layer.param.flip_height), (3, layer.param.flip_width)):
+        if is_flipped:
+            x = build.add(ops.Reverse(axis), x)
+    return [x]
+
+
+@layer_rule("BReLU")
+def brelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``min(max(x, minval), maxval)``: from 0 to 1 unless stated. From nets that remove haze.
+
+    Becomes: Clip.
+    Source: yanhuama/mycaffe ``src/caffe/layers/brelu_layer.cpp``.
+    """
+    low, high = layer.param.minval, layer.param.maxval
+    return [build.add(ops.Clip(min(low, high), high), x)]

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
-from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.images.rois import Rois, counted_from, rounded
-from prototrt.surgery.images.sampling import linear_taps, sampled
-from prototrt.surgery.images.sensitive_regions import LEAST_SIDE, read_sensitive
-from prototrt.surgery.ir import DType, Size, computable
+from prototrt.surgery.rules import (
+    LEAST_SIDE,
+    DType,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Rois,
+    Size,
+    Value,
+    computable,
+    counted_from,
+    exact,
+    layer_rule,
+    linear_taps,
+    misfit,
+    read_sensitive,
+    refuse_large,
+    rounded,
+    sampled,
+)
 
 _MOST_SAMPLES = 16
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.wording import Option, Worded, plural
-from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import fixed
+from prototrt.surgery.rules import (
+    GIVE_THEIR_NET,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Option,
+    Value,
+    Worded,
+    concatenate,
+    expect_axes,
+    fixed,
+    layer_rule,
+    plural,
+)
 
 _REACH = np.float32(1.05)
 """Elements between the last place that FlowNet reads and the end of an axis."""

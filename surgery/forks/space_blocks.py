@@ -1,16 +1,22 @@
-"""Blocks of space that become items or channels, and back, as in TensorFlow. From Synopsys' fork."""
+"""Blocks of space that become items or channels, and back. From Synopsys' fork and tianchenwang."""
 
 from __future__ import annotations
 
 from itertools import chain
 from math import prod
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Size, computable, fixed
-from prototrt.surgery.ops import Pad
+from prototrt.surgery.rules import (
+    Layer,
+    LayerBuilder,
+    NetError,
+    Size,
+    Value,
+    computable,
+    expect_axes,
+    fixed,
+    layer_rule,
+    ops,
+)
 
 
 @layer_rule("SpaceToBatchND")
@@ -26,7 +32,7 @@ def space_to_batch(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     rest = len(x.shape) - len(blocks) - 1
     padded = x
     if any(before + after):
-        padded = build.add(Pad((0, *before, *(0,) * rest), (0, *after, *(0,) * rest)), x, hint="padded")
+        padded = build.add(ops.Pad((0, *before, *(0,) * rest), (0, *after, *(0,) * rest)), x, hint="padded")
     sizes = [fixed(size, "a size of a block") for size in padded.shape[1 : 1 + len(blocks)]]
     for axis, (size, block) in enumerate(zip(sizes, blocks, strict=True), 1):
         if size % block:
@@ -69,7 +75,7 @@ def batch_to_space(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [whole]
     cut = [tuple(-size for size in sizes) for sizes in (before, after)]
     nothing = (0,) * len(others)
-    return [build.add(Pad((0, *cut[0], *nothing), (0, *cut[1], *nothing)), whole)]
+    return [build.add(ops.Pad((0, *cut[0], *nothing), (0, *cut[1], *nothing)), whole)]
 
 
 @layer_rule("DepthToSpace")

@@ -6,15 +6,25 @@ from math import isqrt
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.surgery.building.bottoms import exact, numbers_of
-from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
-from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.detection.lists import numbers, top
-from prototrt.surgery.images.resizing import refuse_length, resampled
-from prototrt.surgery.ir import Array, DType, fixed
+from prototrt.surgery.rules import (
+    Array,
+    DType,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Value,
+    best_of_rows,
+    concatenate,
+    exact,
+    expect_axes,
+    fixed,
+    layer_rule,
+    misfit,
+    numbers_of,
+    python_rule,
+    refuse_length,
+    resampled,
+)
 
 
 @layer_rule("MaskPooling")
@@ -67,36 +77,6 @@ def _weights(size: int, out: int) -> Array:
     return weights
 
 
-@python_rule("cut_roi_layer.layer.CutROILayer")
-def box_of_map(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
-    """The last rows and columns of a map of chances that hold more than half of its largest. From CNN_tabletennis.
-
-    Becomes: Reduce, Greater, arithmetic, Concat.
-    Where nothing is above 0, the program keeps the box of the call before; here the box is 0.
-    Bottoms: (N, 1, H, W). Tops: left, top, right and bottom (N, 4); optionally the largest (N,).
-    Source: BrotherJing/CNN_tabletennis ``lib/cut_roi_layer/layer.py``.
-    """
-    expect_axes(layer, 0, x, "(N, 1, H, W)")
-    if x.shape[1] != 1:
-        raise misfit(layer, 0, x, "(N, 1, H, W)", "give it that channel", "one channel holds the chances")
-    items, chances = x.shape[0], exact(x)
-    largest = chances.largest(1, 2, 3).reshape(items, 1)
-    ends = []
-    for axis in (2, 3):
-        count = fixed(x.shape[5 - axis], "a side of the map")
-        is_in = (chances.largest(axis).reshape(items, count) > largest * 0.5).cast(DType.FLOAT32)
-        outside = is_in.slice(1, 0) * 0
-        rest = is_in.slice(1, 0, count - 1), is_in.slice(1, 1, count - 1)
-        neighbours = ([outside, rest[0]], [rest[1], outside]) if count > 1 else ([outside], [outside])
-        for step, parts in enumerate(neighbours):
-            is_end = is_in * (1 - concatenate(parts, 1))
-            places = build.constant(np.arange(step, count + step, dtype=np.float32)[None], "places")
-            ends.append((is_end * places).largest(1).reshape(items, 1))
-    left, right, top_, bottom = ends
-    box = concatenate([left, top_, right, bottom], 1)
-    return [box, largest.reshape(items)][: len(layer.tops)]
-
-
 @python_rule("pylayer.mask_layer.MaskLayer")
 def masks_of_rows(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """Rows of numbers as square masks. From MNC.
@@ -134,8 +114,14 @@ def regions_of_next_stage(
         raise misfit(layer, 3, info, "at least 2 numbers", fix, "it holds height and width of the image")
     rows = rois.shape[0]
     assert classes is not None
-    _, best = top(exact(score).reshape(rows, classes), 1, True)
-    is_best = numbers(build, classes).equals(best).cast(DType.FLOAT32).reshape(rows, classes, 1)
+    _, best = best_of_rows(exact(score).reshape(rows, classes), 1, True)
+    is_best = (
+        build.counted_numbers(classes, "classes")
+        .reshape(1, classes)
+        .equals(best)
+        .cast(DType.FLOAT32)
+        .reshape(rows, classes, 1)
+    )
     moves = (exact(move).reshape(rows, classes, 4) * is_best).sum(1).reshape(rows, 4).split(1)
     _, *corners = exact(rois).reshape(rows, 5).split(1)
     facts = exact(info).reshape(1, size)
@@ -174,3 +160,33 @@ def _moved(corners: list[Value], moves: list[Value]) -> list[Value]:
 
 
 _FIX = "give it the blobs that the net was trained with"
+
+
+@python_rule("cut_roi_layer.layer.CutROILayer")
+def box_of_map(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The last rows and columns of a map of chances that hold more than half of its largest. From CNN_tabletennis.
+
+    Becomes: Reduce, Greater, arithmetic, Concat.
+    Where nothing is above 0, the program keeps the box of the call before; here the box is 0.
+    Bottoms: (N, 1, H, W). Tops: left, top, right and bottom (N, 4); optionally the largest (N,).
+    Source: BrotherJing/CNN_tabletennis ``lib/cut_roi_layer/layer.py``.
+    """
+    expect_axes(layer, 0, x, "(N, 1, H, W)")
+    if x.shape[1] != 1:
+        raise misfit(layer, 0, x, "(N, 1, H, W)", "give it that channel", "one channel holds the chances")
+    items, chances = x.shape[0], exact(x)
+    largest = chances.largest(1, 2, 3).reshape(items, 1)
+    ends = []
+    for axis in (2, 3):
+        count = fixed(x.shape[5 - axis], "a side of the map")
+        is_in = (chances.largest(axis).reshape(items, count) > largest * 0.5).cast(DType.FLOAT32)
+        outside = is_in.slice(1, 0) * 0
+        rest = is_in.slice(1, 0, count - 1), is_in.slice(1, 1, count - 1)
+        neighbours = ([outside, rest[0]], [rest[1], outside]) if count > 1 else ([outside], [outside])
+        for step, parts in enumerate(neighbours):
+            is_end = is_in * (1 - concatenate(parts, 1))
+            places = build.constant(np.arange(step, count + step, dtype=np.float32)[None], "places")
+            ends.append((is_end * places).largest(1).reshape(items, 1))
+    left, right, top_, bottom = ends
+    box = concatenate([left, top_, right, bottom], 1)
+    return [box, largest.reshape(items)][: len(layer.tops)]

@@ -7,18 +7,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
-from prototrt.caffe_proto.common.wording import shortened
-from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, misfit
-from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.detection.lists import LOWEST, lengthened, picked, top
-from prototrt.surgery.detection.overlaps import Boxes
-from prototrt.surgery.ir import Array, DType, Size, computable, fixed, range_of
-from prototrt.surgery.ops import While
+from prototrt.surgery.rules import (
+    LOWEST,
+    Array,
+    Boxes,
+    Builder,
+    DType,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Size,
+    UnsupportedLayerError,
+    Value,
+    best_of_rows,
+    computable,
+    concatenate,
+    exact,
+    expect_axes,
+    fixed,
+    lengthened,
+    misfit,
+    ops,
+    picked,
+    python_rule,
+    range_of,
+    shortened,
+)
 
 _LEAST_NUMBERS, _USUAL = 7, (1, 50)
 """Numbers that ``param_str`` must state, and those that may follow: classes and boxes."""
@@ -181,9 +195,9 @@ def _best_candidates(
         f"compares the {most} places of most coverage, of {count}: an image in which more have at least"
         " gridbox_cvg_threshold loses the others; use a smaller batch to compare more"
     )
-    _, best = top(is_candidate.chosen(scores, LOWEST), most, first_of_equals=True)
+    _, best = best_of_rows(is_candidate.chosen(scores, LOWEST), most, first_of_equals=True)
     # In the order of places, which is the order of the objects.
-    order, _ = top(best.cast(DType.FLOAT32) * -1, most, first_of_equals=True)
+    order, _ = best_of_rows(best.cast(DType.FLOAT32) * -1, most, first_of_equals=True)
     index = (order * -1).cast(DType.INT32)
     is_candidate = picked(is_candidate.cast(DType.FLOAT32), index) > 0
     return is_candidate, corners.map(lambda part: picked(part, index))
@@ -216,7 +230,7 @@ def _labels(is_candidate: Value, corners: Boxes, eps: float) -> Value:
     smaller = nearest.reshape(images, places).at_most(before)
     now = picked(smaller, smaller.cast(DType.INT32))
     changes = (before - now).largest(0, 1) > 0
-    loop = While(inner.graph("round", [now, changes.reshape()]))
+    loop = ops.While(inner.graph("round", [now, changes.reshape()]))
     return build.add(loop, start, is_similar, hint="clusters")
 
 
@@ -283,7 +297,7 @@ def _first_of(is_chosen: Value, most: int) -> tuple[Value, Value]:
     """The first places (N, most) of each list where this is true, and which of these are places."""
     count = fixed(is_chosen.shape[1], "the number of places")
     key = is_chosen.chosen(-_places(is_chosen.build, count), float(-count))
-    first, _ = top(key, min(most, count), first_of_equals=True)
+    first, _ = best_of_rows(key, min(most, count), first_of_equals=True)
     is_place = first > -count
     return is_place.chosen(-first, 0).cast(DType.INT32), is_place
 

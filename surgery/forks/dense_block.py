@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.weights import Purpose
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
-from prototrt.surgery.ir import Array, fixed
-from prototrt.surgery.ir.uniform_constants import is_broadcast, map_elements
-from prototrt.surgery.ops import Affine, Concat, Convolution, LeakyReLU
+from prototrt.surgery.rules import (
+    Array,
+    Layer,
+    LayerBuilder,
+    NetError,
+    Purpose,
+    Value,
+    expect_axes,
+    field_if_set,
+    fixed,
+    is_broadcast,
+    layer_rule,
+    map_elements,
+    ops,
+)
 
 EPSILON = 1e-5
 MOST_TRANSITIONS = 200
@@ -40,7 +47,7 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         y = _normalized(build, x, transition.norm)
         if transition.squeeze is not None and transition.squeezed_norm is not None:
             y = _normalized(build, _convolved(build, y, transition.squeeze), transition.squeezed_norm)
-        x = build.add(Concat(1), x, _convolved(build, y, transition.filter))
+        x = build.add(ops.Concat(1), x, _convolved(build, y, transition.filter))
     return [x]
 
 
@@ -132,10 +139,10 @@ def _norm(blobs: list[Array], factor: float) -> _Norm:
 
 def _normalized(build: LayerBuilder, x: Value, norm: _Norm) -> Value:
     scale, shift = build.constant(norm.scale, "scale"), build.constant(norm.shift, "shift")
-    return build.add(LeakyReLU(), build.add(Affine(), x, scale, shift, hint="normalized"))
+    return build.add(ops.LeakyReLU(), build.add(ops.Affine(), x, scale, shift, hint="normalized"))
 
 
 def _convolved(build: LayerBuilder, x: Value, weights: Array) -> Value:
     pad = tuple(size // 2 for size in weights.shape[2:])
     bias = build.constant(np.broadcast_to(np.float32(0), (len(weights),)), "bias")
-    return build.add(Convolution((1, 1), pad, (1, 1)), x, build.constant(weights, "filter"), bias)
+    return build.add(ops.Convolution((1, 1), pad, (1, 1)), x, build.constant(weights, "filter"), bias)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.schema import message_class
-from prototrt.surgery.building.bottoms import exact
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
+from prototrt.surgery.rules import (
+    Array,
+    Geometry,
+    Layer,
     LayerBuilder,
+    NetError,
+    Value,
+    as_convolution_param,
+    computable,
+    exact,
     expect_axes,
+    fixed,
     layer_rule,
+    linear_taps,
     misfit,
+    ops,
+    pixel_rows,
+    sampled,
 )
-from prototrt.surgery.images.sampling import linear_taps, pixel_rows, sampled
-from prototrt.surgery.ir import Array, computable, fixed
-from prototrt.surgery.layers.convolution import Geometry
-from prototrt.surgery.ops import Convolution
 
 
 @layer_rule("DeformableConvolution")
@@ -56,25 +60,15 @@ def deformable_convolution(build: LayerBuilder, layer: Layer, x: Value, offset: 
     kernel = build.parameter(layer, geometry.kernel_shape, "weights", filler="weight_filler")
     bias = geometry.bias(build, layer)
     flat = build.reshape(kernel, (geometry.outputs, geometry.channels // geometry.group * elements, 1, 1))
-    op = Convolution((1, 1), (0, 0), (1, 1), geometry.group)
+    op = ops.Convolution((1, 1), (0, 0), (1, 1), geometry.group)
     return [build.add(op, windows, flat, bias)]
 
 
 def _geometry(layer: Layer, x: Value) -> Geometry:
     """Kernel, stride, pad and dilation, as of a Convolution."""
-    param = message_class("ConvolutionParameter")()
-    for field, value in layer.param.ListFields():
-        if (
-            field.name in param.DESCRIPTOR.fields_by_name
-            and field.message_type is None
-            and field.name != "engine"
-        ):
-            if field.name in ("pad", "kernel_size", "stride", "dilation"):
-                getattr(param, field.name).extend(value)
-            else:
-                setattr(param, field.name, value)
     if layer.param.axis != 1:
         raise NetError(f"axis is {layer.param.axis}, expected 1", fix="remove axis")
+    param = as_convolution_param(layer.param)
     param.group = layer.param.group
     geometry = Geometry(layer.type, param, x.shape, True)
     geometry.refuse_group()

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.schema import Message
-from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
+from prototrt.surgery.rules import (
+    CUT_BEFORE_LAYER,
+    Array,
+    Layer,
     LayerBuilder,
+    NetError,
+    OpenSize,
+    Option,
+    ShapeError,
+    UnsupportedLayerError,
+    Value,
+    Worded,
     expect_axes,
+    fixed,
+    fixed_sizes,
     layer_rule,
+    means_of_two,
+    refuse_length,
+    repeated,
 )
-from prototrt.surgery.images.resizing import Pair, fixed_sizes, mixed, refuse_length, repeated
-from prototrt.surgery.ir import Array, OpenSize, fixed
 
 
 @layer_rule("ResizeBilinear")
@@ -38,7 +47,7 @@ def resize_bilinear(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         places = _places(size, new, param.align_corners)
         low = np.floor(places)
         second = np.minimum(np.ceil(places), size - 1).astype(np.int32)
-        value = mixed(build, value, axis, low.astype(np.int32), second, places - low)
+        value = means_of_two(build, value, axis, low.astype(np.int32), second, places - low)
     return [_as_tensorflow(layer, value)]
 
 
@@ -106,7 +115,7 @@ def _as_tensorflow(layer: Layer, y: Value) -> Value:
     return y.transpose(0, 2, 3, 1) if layer.param.data_format == "NHWC" else y
 
 
-def _image_of_tensorflow(layer: Layer, x: Value) -> tuple[Value, Pair]:
+def _image_of_tensorflow(layer: Layer, x: Value) -> tuple[Value, tuple[int, int]]:
     """The bottom as (N, C, H, W), and the size that the fields ask for. Raises ``NetError``."""
     param = layer.param
     image = _channels_first(layer, x)
@@ -122,7 +131,7 @@ def _image_of_tensorflow(layer: Layer, x: Value) -> tuple[Value, Pair]:
     return image, (height, width)
 
 
-def _new_length(param: Message, side: str, size: int) -> int:
+def _new_length(param: Any, side: str, size: int) -> int:
     """What the fields ask for, in the fork's float32."""
     if param.HasField(f"output_{side}"):
         return int(getattr(param, f"output_{side}"))

@@ -1,0 +1,1 @@
+"""FlowNet's layers, and PWC-Net's."""

@@ -1,0 +1,146 @@
+"""How alike two maps are, place by place, and how long the vectors of one are. From FlowNet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototrt.surgery.rules import (
+    Builder,
+    Layer,
+    LayerBuilder,
+    NetError,
+    ShapeError,
+    Size,
+    Value,
+    computable,
+    concatenate,
+    expect_axes,
+    fixed,
+    layer_rule,
+    misfit,
+    ops,
+    range_of,
+    ranges_text,
+    refuse_large,
+)
+
+MOST_REACH = 128
+"""Displacements to one side: FlowNet has 10."""
+
+
+@layer_rule("Correlation")
+def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[Value]:
+    """How alike each window of one map is to windows around it in another. From FlowNet.
+
+    Becomes: Pad, MatMul, Gather, AveragePool, Concat; with ``correlation_type: SUBTRACT`` Subtract, Abs and Reduce.
+    Channel ``(r + i) * (2 r + 1) + r + j`` of the top compares with the window moved by (i, j) times ``stride_2``, from
+    -r to r, r = ``max_displacement`` / ``stride_2``: the mean product, or the mean difference, over the channels and
+    the ``kernel_size`` x ``kernel_size`` elements. Both maps are padded with ``pad`` zeros. ``do_abs`` changes nothing.
+    Bottoms: two blobs (N, C, H, W). Tops: (N, (2 r + 1)^2, h, w), h = ceil((H + 2 pad - 2 border) / ``stride_1``),
+    border = ``max_displacement`` + ``kernel_size`` / 2.
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/correlation_layer.cpp``, ``correlation_layer.cu``.
+    """
+    expect_axes(layer, 0, a, "(N, C, H, W)")
+    if b.shape != a.shape:
+        because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
+        raise misfit(layer, 1, b, a.shape, "give both bottoms one shape", because)
+    param, out = layer.param, _size_of_correlation(layer, a)
+    kernel, stride, farthest = int(param.kernel_size), int(param.stride_1), int(param.max_displacement)
+    reach = farthest // int(param.stride_2)
+    refuse_large("max_displacement / stride_2", reach, MOST_REACH)
+    moves = [step * int(param.stride_2) for step in range(-reach, reach + 1)]
+    around = (0, 0, int(param.pad), int(param.pad))
+    first, second = (x.apply(ops.Pad(around, around)) for x in (a, b))
+    seen = tuple((size - 1) * stride + kernel for size in out)
+    first = first.slice(2, farthest, seen[0]).slice(3, farthest, seen[1])
+    compare = _differences if param.correlation_type == param.SUBTRACT else _products
+    planes = []
+    for down in moves:
+        rows = second.slice(2, farthest + down, seen[0])
+        planes.append(compare(first, rows, [farthest + move for move in moves]))
+    means = ops.AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
+    return [concatenate(planes, 1).apply(means)]
+
+
+def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
+    """The size of the top. Raises ``NetError`` and ``ShapeError`` as the layer's ``CHECK``s do."""
+    param = layer.param
+    _refuse_fields_of_correlation(param)
+    border = param.max_displacement + (param.kernel_size - 1) // 2
+    sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    height, width = (
+        (size + 2 * param.pad - 2 * border + param.stride_1 - 1) // param.stride_1 for size in sizes
+    )
+    ranges = ranges_text(*sizes)
+    if min(range_of(height).min, range_of(width).min) < 1:
+        raise ShapeError(
+            f"{sizes[0]} x {sizes[1]} elements with a pad of {param.pad} have no room for a border of {border}",
+            because="border is max_displacement + kernel_size / 2" + (f", and {ranges}" if ranges else ""),
+            fix=f"set pad to {border}, or feed a larger image",
+        )
+    return height, width
+
+
+def _refuse_fields_of_correlation(param: Any) -> None:
+    missing = [name for name in ("kernel_size", "max_displacement") if not param.HasField(name)]
+    if missing:
+        raise NetError(f"states no {missing[0]}", fix=f"set {missing[0]} in correlation_param")
+    if param.kernel_size % 2 == 0:
+        raise NetError(
+            f"kernel_size is {param.kernel_size}, expected an odd number",
+            because="a window has a middle element",
+            fix=f"use {param.kernel_size + 1}",
+        )
+    if min(param.stride_1, param.stride_2) < 1:
+        raise NetError(
+            f"stride_1 is {param.stride_1} and stride_2 {param.stride_2}, expected at least 1",
+            fix="set both to 1 or more",
+        )
+
+
+def _products(a: Value, b: Value, starts: list[int]) -> Value:
+    """Mean products over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide).
+
+    Every element of a row with every one of the other row, in one product; then those that belong together.
+    """
+    items, channels, height, width = a.shape
+    wide = computable(b.shape[3], "the width")
+    left, right = a.transpose(0, 2, 3, 1), b.transpose(0, 2, 1, 3)
+    table = left.apply(ops.MatMul(), right)
+    size = computable(width, "the width")
+    flat = table.reshape(items, height, size * wide)
+    windows = a.build.gathered(flat, _pairs(a.build, size, wide, starts), 2)
+    return windows.transpose(0, 2, 1, 3) / fixed(channels, "axis 1 (channels)")
+
+
+def _pairs(build: Builder, size: Size, wide: Size, starts: list[int]) -> Value:
+    """Where in the flattened table (size, wide) the element ``start`` further right stands: (starts, size)."""
+    first = np.array(starts, np.int32)[:, np.newaxis]
+    if isinstance(size, int) and isinstance(wide, int):
+        return build.constant((np.arange(size) * (wide + 1) + first).astype(np.int32), "pairs")
+    diagonal = build.counted_numbers(size, "diagonal", step=wide + 1).reshape(1, size)
+    return diagonal + build.constant(first, "starts")
+
+
+def _differences(a: Value, b: Value, starts: list[int]) -> Value:
+    """Mean differences over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide)."""
+    width, channels = computable(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
+    differences = []
+    for start in starts:
+        difference = a - b.slice(3, start, width)
+        differences.append(difference.at_least(0 - difference).sum(1) / channels)
+    return concatenate(differences, 1)
+
+
+@layer_rule("ChannelNorm")
+def channel_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``sqrt(sum of squares over the channels)`` at each place. From FlowNet.
+
+    Becomes: Multiply, Reduce, Sqrt.
+    Bottoms: (N, C, H, W). Tops: (N, 1, H, W).
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/channel_norm_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    return [(x * x).named("squares").sum(1).sqrt()]

@@ -1,0 +1,1 @@
+"""What single forks read of regions, and where offsets point."""

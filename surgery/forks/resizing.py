@@ -1,0 +1,121 @@
+"""Maps resized as OpenCV does it, from Xilinx's Caffe, and by copies, from MEnet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototrt.surgery.rules import (
+    Array,
+    Layer,
+    LayerBuilder,
+    NetError,
+    OpenSize,
+    Option,
+    ShapeError,
+    Value,
+    Worded,
+    expect_axes,
+    fixed,
+    fixed_sizes,
+    layer_rule,
+    means_of_two,
+    misfit,
+    ops,
+    python_rule,
+    refuse_length,
+    repeated,
+)
+
+
+@layer_rule("DeephiResize")
+def deephi_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Resizing as OpenCV does it, BILINEAR or by the NEAREST element. From Xilinx's Caffe.
+
+    Becomes: MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add; for NEAREST Gather, one
+    per axis; over sizes that vary Reshape, Tile.
+    The size is ``new_height`` and ``new_width``, or the bottom's times ``scale_h`` and ``scale_w``, without a fraction.
+    BILINEAR: element i stands at ``(i + 0.5) * size / new size - 0.5``, and what lies outside is the border.
+    NEAREST: it is the element ``floor(i * size / new size)``. Where sizes vary, only NEAREST with whole scales works.
+    Bottoms: (N, C, H, W). Tops: (N, C, h, w).
+    Source: Xilinx/Vitis-AI, caffe-xilinx ``src/caffe/layers/deephi_resize_layer.cpp``; opencv
+    ``modules/imgproc/src/resize.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    param = layer.param
+    scales = _pair_of_fields(param, "scale_h", "scale_w")
+    if any(isinstance(size, OpenSize) for size in x.shape[2:]):
+        return [_repeated_by_whole(build, param, x, scales)]
+    height, width = fixed_sizes(x.shape[2:])
+    new_size = _pair_of_fields(param, "new_height", "new_width")
+    if (new_size is None) == (scales is None):
+        raise NetError(
+            "states no size" if new_size is None else "states both a size and scales",
+            fix="state scale_h and scale_w in deephi_resize_param, or new_height and new_width",
+        )
+    factors = scales or (1, 1)
+    out = [int(size) for size in new_size or (height * factors[0], width * factors[1])]
+    if min(out) < 1:
+        raise NetError(f"the top would be {out[0]} x {out[1]}", fix="state a larger size, or larger scales")
+    refuse_length(max(out))
+    for axis, size, new in ((3, width, out[1]), (2, height, out[0])):
+        if param.resize_type == param.NEAREST:
+            index = np.floor(np.arange(new) * (size / new)).astype(np.int32)
+            place = build.constant(np.minimum(index, size - 1), "place")
+            x = build.gathered(x, place, axis) if new != size else x
+        elif new != size:
+            x = means_of_two(build, x, axis, *_between_middles(size, new))
+    return [x]
+
+
+def _between_middles(size: int, new: int) -> tuple[Array, Array, Array]:
+    """The elements around each place (new,) of an axis, and the share of the second, where middles are compared."""
+    places = ((np.arange(new) + 0.5) * (size / new) - 0.5).astype(np.float32).clip(0, size - 1)
+    first = np.floor(places).astype(np.int32)
+    return first, np.minimum(first + 1, size - 1), places - first
+
+
+def _repeated_by_whole(
+    build: LayerBuilder, param: Any, x: Value, scales: tuple[float, float] | None
+) -> Value:
+    """x (N, C, H, W), of sizes that vary, with each element as often as the scales say."""
+    is_nearest = param.resize_type == param.NEAREST
+    if scales is None or not is_nearest or not all(scale >= 1 and scale.is_integer() for scale in scales):
+        raise ShapeError(
+            f"sizes vary: {x.shape}",
+            because="over such sizes only NEAREST with whole scale_h and scale_w is supported",
+            fix=Worded("state one size of the input in {}", Option("shapes")),
+        )
+    return repeated(build, x, (int(scales[0]), int(scales[1])))
+
+
+def _pair_of_fields(param: Any, height: str, width: str) -> tuple[float, float] | None:
+    """Both fields as numbers, or None where both are absent. Raises ``NetError`` for one alone."""
+    names = [name for name in (height, width) if param.HasField(name)]
+    if len(names) == 1:
+        raise NetError(f"states {names[0]} alone", fix=f"state both {height} and {width}")
+    return (float(getattr(param, height)), float(getattr(param, width))) if names else None
+
+
+@python_rule("resize.resize_to_same_size")
+def repeated_and_joined(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+    """Maps enlarged by copies to the size of the first, and joined along the channels. From MEnet.
+
+    Becomes: Reshape, Tile, Pad, Concat.
+    A pixel is copied as often as its map fits into the first one as a whole; what remains on the right and below is 0.
+    Bottoms: (N, C, H, W), and others with H and W up to those. Tops: (N, all channels, H, W).
+    Source: scutDACIM/MEnet ``layers/resize.py``.
+    """
+    maps = []
+    for index, one in enumerate((x, *others)):
+        expect_axes(layer, index, one, "(N, C, H, W)")
+        target, sizes = ([fixed(each.shape[axis], f"axis {axis}") for axis in (2, 3)] for each in (x, one))
+        scales = target[0] // sizes[0], target[1] // sizes[1]
+        if min(scales) < 1:
+            because = f'the first bottom, "{layer.bottom_blob(0)}", has {target[0]} x {target[1]} pixels'
+            raise misfit(layer, index, one, "a smaller map", "give the largest map first", because)
+        rest = [whole - size * scale for whole, size, scale in zip(target, sizes, scales, strict=True)]
+        large = one if scales == (1, 1) else repeated(build, one, scales)
+        maps.append(build.add(ops.Pad((0, 0, 0, 0), (0, 0, *rest)), large) if any(rest) else large)
+    return [build.add(ops.Concat(1), *maps)]

@@ -1,0 +1,1 @@
+"""Layers of Synopsys' fork, most of them of TensorFlow."""
