@@ -16,6 +16,7 @@ from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.backends.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.checking.machines.gpu_support import BACKEND_NAMES, can_run, refusal_of_driver
+from prototrt.converter.checking.machines.targets import PROGRAM
 from prototrt.converter.options import BackendName
 from prototrt.converter.running.runtime.devices import find_device
 
@@ -96,7 +97,12 @@ def _build_ability(backend: BackendName, name: str, driver: Driver | None) -> Ab
         check.what,
         "no",
         reason,
-        Worded("`{}` with {} needs none", Command("convert"), Option("backend", "rtx")),
+        Worded(
+            "`{}` with {} needs none; `{}` writes a program that builds elsewhere",
+            Command("convert"),
+            Option("backend", "rtx"),
+            Command("convert", typed=("--target", PROGRAM)),
+        ),
     )
 
 

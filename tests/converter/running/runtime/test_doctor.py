@@ -66,6 +66,12 @@ class Machine:
         return FakeDevice()
 
 
+NEEDS_NO_GPU = (
+    "`prototrt convert` with --backend rtx needs none; `prototrt convert --target tensorrt-python` writes a program"
+    " that builds elsewhere"
+)
+
+
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
@@ -100,7 +106,7 @@ def test_a_machine_without_gpu(machine: Machine) -> None:
     machine.installed = machine.can_build = {"rtx"}
     assert (
         told()
-        == """\
+        == f"""\
 python          3.12.1, Linux x86_64
 prototrt        0.1.0
 numpy           2.4.0
@@ -116,7 +122,7 @@ driver          none
 
 yes       build with TensorRT for RTX
 no        build with TensorRT: it builds only where it finds a GPU, and there is no NVIDIA driver
-          fix: `prototrt convert` with --backend rtx needs none
+          fix: {NEEDS_NO_GPU}
 no        run plans of TensorRT for RTX: there is no NVIDIA driver
           fix: install one: https://www.nvidia.com/drivers
 no        run plans of TensorRT: there is no NVIDIA driver
@@ -131,7 +137,7 @@ def test_a_driver_without_gpu(machine: Machine) -> None:
     machine.driver = Driver("13.0", ())
     assert abilities()[1:3] == [
         "no        build with TensorRT: it builds only where it finds a GPU, and the driver finds no GPU",
-        "          fix: `prototrt convert` with --backend rtx needs none",
+        f"          fix: {NEEDS_NO_GPU}",
     ]
 
 
