@@ -106,6 +106,9 @@ def _serve_batches(model: Model, options: RewriteOptions, asked: TritonOptions, 
     batch = asked.max_batch_size or USUAL_BATCH
     axes = [factors for each in fixed.layout.bindings.values() for factors in each.axes]
     first = replace(options, layout="batch-first" if any(map(_counts_streams, axes)) else "caffe")
+    # The shapes of a net for a stream are those of one long call.
+    if options.stream is not None:
+        fixed = rewrite(model, options=replace(options, cont="keep", stream=None))
     try:
         graph = rewrite(model, options=_open_batch(first, fixed, batch))
         _refuse_other_axes(graph, fixed)
@@ -250,7 +253,9 @@ def _control_names(model: Model, options: RewriteOptions, graph: Graph) -> set[s
     if options.cont == "drop" or not graph.recurrences:
         return set()
     dropped = rewrite(model, options=replace(options, cont="drop"))
-    return {value.name for value in graph.inputs} - {value.name for value in dropped.inputs}
+    # cont that waits for a stream is a state, which is gone, too.
+    inputs = {value.name for value in graph.inputs if value not in graph.state_inputs}
+    return inputs - {value.name for value in dropped.inputs}
 
 
 def _initial(arrays: Mapping[str, Array], fixed: Graph, served: ServedGraph) -> dict[str, Array]:

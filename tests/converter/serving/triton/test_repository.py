@@ -16,6 +16,8 @@ from prototrt.converter.serving.triton.config import config_of
 from prototrt.tests.command_line import STREAM, WEIGHTS, done, run
 from prototrt.tests.converter.serving.triton.nets import LSTM, POOLING, ROWS, frames, lstm, lstm_of_one_stream
 from prototrt.tests.small_nets import inputs_of
+from prototrt.tests.surgery.test_mixed_steps import convolution, steps
+from prototrt.tests.surgery.test_mixed_steps import lstm as lstm_layer
 
 ROOT = Path(__file__).parents[3]
 GOLDENS = ROOT / "goldens" / "triton"
@@ -42,6 +44,13 @@ CONFIGS = {
     "any number of steps": (lstm(3), ("--platform", "python", *RANGES)),
     "any number of steps without cont": (lstm(3), ("--cont", "drop", *RANGES)),
     "one stream": (lstm_of_one_stream(), ("--platform", "python")),
+    "a stream in pieces": (
+        inputs_of({"x": (1, 2, 8, 5), "cont": (4, 1)})
+        + convolution("x", "c", "kernel_h: 3 kernel_w: 1 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0")
+        + steps("c")
+        + lstm_layer("s"),
+        ("--stream", "2"),
+    ),
     "no batch": (inputs_of({"x": (1, 2, 4, 4)}) + ROWS, ()),
     "any number of items": (inputs_of({"x": (4, 3), "s": (4, 1)}) + FILTER, ()),
     "exposed state": (
