@@ -88,6 +88,21 @@ CASES: dict[str, tuple[tuple[str, tuple[int, ...]], str, list[str]]] = {
         + layer("Concat", 'c" bottom: "d', "y", "concat_param { axis: 0 }"),
         [],
     ),
+    "parts that differ": (
+        SEQUENCE,
+        lstm("x")
+        + 'layer { name: "cut" type: "Slice" bottom: "h" top: "a" top: "b" slice_param { axis: 0 slice_point: 2 } }\n'
+        + layer("TanH", "a", "c")
+        + layer("Concat", 'c" bottom: "b', "y", "concat_param { axis: 0 }"),
+        ["cut", "y"],
+    ),
+    "parts in another order": (
+        SEQUENCE,
+        lstm("x")
+        + 'layer { name: "cut" type: "Slice" bottom: "h" top: "a" top: "b" slice_param { axis: 0 slice_point: 2 } }\n'
+        + layer("Concat", 'b" bottom: "a', "y", "concat_param { axis: 0 }"),
+        ["cut", "y"],
+    ),
 }
 
 
