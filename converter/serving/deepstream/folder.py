@@ -17,6 +17,7 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded, plural
+from prototrt.converter.files.companions.cpp_header import literal
 from prototrt.converter.files.writing.publication import errors_of, finish, publication
 from prototrt.converter.files.writing.texts import check_text
 from prototrt.converter.options import ConvertOptions, DeepStreamOptions
@@ -232,7 +233,7 @@ def _parser(name: str) -> str:
 def _write_parser(folder: Path, name: str, network: VideoNet) -> None:
     """The parser with the names of the outputs, and a Makefile."""
     source, library = f"{_parser(name)}.cpp", f"lib{_parser(name)}.so"
-    names = ", ".join(_quote(output) for output in network.outputs)
+    names = ", ".join(map(literal, network.outputs))
     text = Path(__file__).with_name("parser.cpp").read_text(encoding="utf-8")
     for word, value in {"@FILE@": source, "@LIBRARY@": library, "@OUTPUTS@": names}.items():
         text = text.replace(word, value)
@@ -243,11 +244,3 @@ def _write_parser(folder: Path, name: str, network: VideoNet) -> None:
     )
     for file, content in {source: text, "Makefile": makefile}.items():
         (folder / file).write_bytes(check_text(file, content, reader=None))
-
-
-def _quote(name: str) -> str:
-    """A literal of C++: a name of a blob may hold anything."""
-    plain = all(32 <= byte < 127 and byte not in b'"\\?' for byte in name.encode("utf-8", "surrogateescape"))
-    if plain:
-        return f'"{name}"'
-    return '"' + "".join(f"\\{byte:03o}" for byte in name.encode("utf-8", "surrogateescape")) + '"'
