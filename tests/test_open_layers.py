@@ -164,11 +164,6 @@ CASES = [
         {"x": (2, 3, "H", "W"), "z": (2, 3, "H", "W")},
         least=4,
     ),
-    OpenCase(
-        "Correlation",
-        "correlation_param { pad: 2 kernel_size: 1 max_displacement: 2 stride_2: 2 correlation_type: SUBTRACT }",
-        {"x": (1, 3, 5, "W"), "z": (1, 3, 5, "W")},
-    ),
 ]
 
 

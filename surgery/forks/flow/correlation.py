@@ -34,9 +34,9 @@ MOST_REACH = 128
 def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[Value]:
     """How alike each window of one map is to windows around it in another. From FlowNet.
 
-    Becomes: Pad, MatMul, Gather, AveragePool, Concat; with ``correlation_type: SUBTRACT`` Subtract, Abs and Reduce.
+    Becomes: Pad, MatMul, Gather, AveragePool, Concat.
     Channel ``(r + i) * (2 r + 1) + r + j`` of the top compares with the window moved by (i, j) times ``stride_2``, from
-    -r to r, r = ``max_displacement`` / ``stride_2``: the mean product, or the mean difference, over the channels and
+    -r to r, r = ``max_displacement`` / ``stride_2``: the mean product over the channels and
     the ``kernel_size`` x ``kernel_size`` elements. Both maps are padded with ``pad`` zeros. ``do_abs`` changes nothing.
     Bottoms: two blobs (N, C, H, W). Tops: (N, (2 r + 1)^2, h, w), h = ceil((H + 2 pad - 2 border) / ``stride_1``),
     border = ``max_displacement`` + ``kernel_size`` / 2.
@@ -55,11 +55,10 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     first, second = (x.apply(ops.Pad(around, around)) for x in (a, b))
     seen = tuple((size - 1) * stride + kernel for size in out)
     first = first.slice(2, farthest, seen[0]).slice(3, farthest, seen[1])
-    compare = _differences if param.correlation_type == param.SUBTRACT else _products
     planes = []
     for down in moves:
         rows = second.slice(2, farthest + down, seen[0])
-        planes.append(compare(first, rows, [farthest + move for move in moves]))
+        planes.append(_products(first, rows, [farthest + move for move in moves]))
     means = ops.AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
     return [concatenate(planes, 1).apply(means)]
 
@@ -122,16 +121,6 @@ def _pairs(build: Builder, size: Size, wide: Size, starts: list[int]) -> Value:
         return build.constant((np.arange(size) * (wide + 1) + first).astype(np.int32), "pairs")
     diagonal = build.counted_numbers(size, "diagonal", step=wide + 1).reshape(1, size)
     return diagonal + build.constant(first, "starts")
-
-
-def _differences(a: Value, b: Value, starts: list[int]) -> Value:
-    """Mean differences over the channels: (N, starts, H, W) for a (N, C, H, W) and b (N, C, H, wide)."""
-    width, channels = computable(a.shape[3], "the width"), fixed(a.shape[1], "axis 1 (channels)")
-    differences = []
-    for start in starts:
-        difference = a - b.slice(3, start, width)
-        differences.append(difference.at_least(0 - difference).sum(1) / channels)
-    return concatenate(differences, 1)
 
 
 @layer_rule("ChannelNorm")

@@ -13,7 +13,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
-from prototrt.surgery.ir import Shape, computable, fixed
+from prototrt.surgery.ir import Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     Expected,
     RecurrentBottoms,
@@ -28,7 +28,7 @@ from prototrt.surgery.ops import ADD, LeakyReLU
 from prototrt.surgery.recurrent.cells import LSTMCell, LSTMForm, StepFunction
 from prototrt.surgery.recurrent.maps import EarlyPeepholes, run_over_maps
 
-_GATES = 4
+_GATES, _PEEPHOLES = 4, 3
 _UNUSED = 2
 """Blobs of one element, which only carry gradients, before the kernel of h and after the peepholes."""
 
@@ -111,9 +111,9 @@ class _PeepholeLSTM:
                 f'expose is "{self.debug.expose[0]}", a blob inside of the fork\'s unrolled net',
                 fix="state expose_hidden in recurrent_param for the last states, and remove expose",
             )
-        self.bottoms = _bottoms(build, layer, values, statics=0 if self.debug.ignore_x else 1)
+        self.bottoms = _bottoms(build, layer, values, statics=1)
         self.state: Shape = (1, self.bottoms.streams, self.outputs, *self.bottoms.x.shape[3:])
-        self.inputs = [] if self.debug.ignore_x else [self.bottoms.x, *self.bottoms.statics]
+        self.inputs = [self.bottoms.x, *self.bottoms.statics]
         for static in self.bottoms.statics:
             self.bottoms.expect(2, static, (1, 1, *static.shape[2:3], *self.state[3:]))
 
@@ -122,24 +122,17 @@ class _PeepholeLSTM:
         of_inputs = [self._read(self.of_x, "W_x", value.shape, version) for value in self.inputs]
         self._skip(version.unused)
         of_h = self._read(self.of_h, "W_h", self.state, version, bias=bool(self.of_h.bias_term))
-        peepholes = None if self.debug.disable_hadamard else self._peepholes()
+        before = partial(EarlyPeepholes, weights=self._peepholes())
         self._skip(version.unused)
         cell = LSTMCell(of_h.kernel, form, product=of_h.product(self.state))
-        before = None if peepholes is None else partial(EarlyPeepholes, weights=peepholes)
         return _run(build, self.bottoms, cell, self._gates(of_inputs, of_h.bias), self.state, before)
 
     def _gates(self, of_inputs: Sequence[MapConvolution], bias: Value) -> Value:
         """What x and the static input add to the gates, and the bias: (T, N, 4C, H, W)."""
-        build, shape = self.build, self.bottoms.x.shape
-        if not of_inputs:
-            sizes = (
-                computable(dim, "a size of x") for dim in (*shape[:2], _GATES * self.outputs, *shape[3:])
-            )
-            return build.broadcast(build.aligned(bias, 5, 2), tuple(sizes), "gates")
         of_x, *of_static = of_inputs
-        gates = replace(of_x, bias=bias).over(build, self.inputs[0], self.state)
+        gates = replace(of_x, bias=bias).over(self.build, self.inputs[0], self.state)
         for one, static in zip(of_static, self.inputs[1:], strict=True):
-            gates = build.add(ADD, gates, one.over(build, static, self.state), hint="gates_static")
+            gates = self.build.add(ADD, gates, one.over(self.build, static, self.state), hint="gates_static")
         return gates
 
     def _peepholes(self) -> Value:
@@ -166,11 +159,10 @@ class _PeepholeLSTM:
     def _version(self) -> _BlobVersion:
         """Versions of the fork differ in their blobs: their number says which one wrote them."""
         inputs, of_h = len(self.inputs), 1 + bool(self.of_h.bias_term)
-        peepholes = 0 if self.debug.disable_hadamard else 3
         count = None if self.layer.blobs is None else len(self.layer.blobs)
-        if count == _GATES * (inputs + of_h) + peepholes and self.of_x.group == self.of_h.group == 1:
+        if count == _GATES * (inputs + of_h) + _PEEPHOLES and self.of_x.group == self.of_h.group == 1:
             return _BlobVersion(pieces=_GATES)
-        return _BlobVersion(unused=0 if count == inputs + of_h + peepholes else _UNUSED)
+        return _BlobVersion(unused=0 if count == inputs + of_h + _PEEPHOLES else _UNUSED)
 
     def _read(
         self, message: Any, what: str, shape: Shape, version: _BlobVersion, *, bias: bool = False

@@ -128,22 +128,6 @@ JOINED = [numbers(8, 3, 3, 3), numbers(8, 2, 3, 3)]
 CONVOLUTION = "num_output: 2 kernel_size: 3 pad: 1"
 
 
-def test_without_x_bias_and_peepholes() -> None:
-    """The gates are those of h alone: with ignore_x only the sizes of x matter."""
-    layer = op(
-        "ConvLSTM",
-        f"lstm_conv_param {{ {CONVOLUTION} }} lstm_debug_param {{ ignore_x: true disable_hadamard: true }}",
-        X,
-    )
-    bias = numbers(8)
-    found = run(
-        layer, {"x": numbers(*X["x"]), "cont": np.ones(X["cont"], "f")}, stored("op", [JOINED[1], bias])
-    )
-    i, _, o, g = np.split(bias[:, None, None], 4)
-    first = np.tanh(np.tanh(g) / (1 + np.exp(-i))) / (1 + np.exp(-o))
-    np.testing.assert_allclose(found["y"][0], np.broadcast_to(first, (2, 2, 4, 5)), 1e-5)
-
-
 CLIP = {"x": (3, 2, 4, 5)}
 STATE = (1, 2, 2, 4, 5)
 OF_X = f"lstm_conv_param {{ {CONVOLUTION} }}"
