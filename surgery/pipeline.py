@@ -25,7 +25,11 @@ from prototrt.surgery.passes.drop_identities import drop_identities
 from prototrt.surgery.passes.drop_unused import drop_unused
 from prototrt.surgery.passes.elide_tiles import elide_tiles
 from prototrt.surgery.passes.fold_affines import fold_affines
-from prototrt.surgery.passes.fold_constants import fold_constant_outputs, fold_constants
+from prototrt.surgery.passes.fold_constants import (
+    fold_constant_outputs,
+    fold_constant_windows,
+    fold_constants,
+)
 from prototrt.surgery.passes.fuse_lstms import fuse_forward_lstms, fuse_lstms, fuse_whole_cells
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.passes.join_columns import join_columns
@@ -126,7 +130,14 @@ LOWERINGS = {
     # The operator for a whole LSTM, and steps for all other Scans: neither program reads a Scan as it is meant.
     "onnx-opencv": PassList(
         "OpenCV",
-        (fuse_forward_lstms, unroll_scans, inside_bodies(fold_constants), drop_unused, suit_opencv),
+        (
+            fuse_forward_lstms,
+            unroll_scans,
+            inside_bodies(fold_constants),
+            fold_constant_windows,
+            drop_unused,
+            suit_opencv,
+        ),
     ),
     "onnx-openvino": PassList(
         "OpenVINO",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -87,12 +87,30 @@ def fold_constant_outputs(graph: Graph) -> Graph:
     After:  ``y = Identity(const x)``, ``return y``
     Left alone: outputs that depend on an input, copies of constants, and sizes that depend on data.
     """
+    return _with_copies(
+        graph,
+        lambda node: (
+            not isinstance(node.op, Identity) and any(value in graph.outputs for value in node.outputs)
+        ),
+    )
+
+
+def fold_constant_windows(graph: Graph) -> Graph:
+    """Replace windows that slide over a constant image by a copy of the result, however large.
+
+    OpenCV 5.0 fails where it computes them: it folds the image, which then has another layout.
+
+    Before: ``y = MaxPool(const x)``, ``z = Add(y, data)``
+    After:  ``y = Identity(const x)``, ``z = Add(y, data)``
+    Left alone: windows over what depends on an input, and sizes that depend on data.
+    """
+    return _with_copies(graph, lambda node: isinstance(node.op, (Convolution, *_SLIDING)))
+
+
+def _with_copies(graph: Graph, is_meant: Callable[[Node], bool]) -> Graph:
+    """The graph with copies of results in the place of the nodes that are meant, as far as they are constant."""
     computable = _computable_nodes(graph)
-    writers = [
-        node
-        for node in computable
-        if not isinstance(node.op, Identity) and any(value in graph.outputs for value in node.outputs)
-    ]
+    writers = [node for node in computable if is_meant(node)]
     if not writers:
         return graph
     results = [value for node in writers for value in node.outputs]

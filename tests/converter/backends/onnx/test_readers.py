@@ -164,6 +164,31 @@ def _verified(program: ReaderName, folder: Path, name: str = "net_lenet") -> Map
     return checks
 
 
+WINDOWS = {
+    "a pooling": "pooling_param { kernel_size: 2 stride: 2 pool: AVE }",
+    "the maxima": "pooling_param { kernel_size: 2 stride: 2 }",
+    "a large convolution": "convolution_param { num_output: 64 kernel_size: 5 stride: 2 pad: 2 }",
+    "a deconvolution": "convolution_param { num_output: 64 kernel_size: 2 group: 64 pad: 1 }",
+}
+
+
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows_over_a_constant_image(case: str, tmp_path: Path) -> None:
+    """OpenCV 5.0 fails at them, so their results are in the model."""
+    kind = {"a large convolution": "Convolution", "a deconvolution": "Deconvolution"}.get(case, "Pooling")
+    side = 17 if kind == "Deconvolution" else 32
+    shape = f"shape {{ dim: 1 dim: 64 dim: {side} dim: {side} }} data_filler {{ type: 'constant' value: 3 }}"
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        f'layer {{ name: "image" type: "DummyData" top: "image" dummy_data_param {{ {shape} }} }}'
+        f'layer {{ name: "w" type: "{kind}" bottom: "image" top: "w" {WINDOWS[case]} }}'
+        'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 64 dim: 16 dim: 16 } } }'
+        'layer { name: "sum" type: "Eltwise" bottom: "w" bottom: "x" top: "sum" }'
+    )
+    graph = prototrt.rewrite(prototrt.load(net, random_weights=1))
+    assert_reads("opencv", graph, {"x": numbers(1, 64, 16, 16)}, tmp_path)
+
+
 @pytest.mark.parametrize("reader", PROGRAMS)
 def test_a_plain_lstm_of_any_length_is_one_operator(reader: ReaderName, tmp_path: Path) -> None:
     case = case_called("lstm_t20")
