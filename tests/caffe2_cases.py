@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,6 +41,10 @@ class Caffe2Case:
         if names is None:
             return arrays
         return {blob: arrays[name] for blob, name in names[kind].items()}
+
+    @property
+    def operators(self) -> set[str]:
+        return set(re.findall(r'type: "(\w+)"', (self.folder / "predict_net.pbtxt").read_text()))
 
     @property
     def has_one_step(self) -> bool:

@@ -42,8 +42,12 @@ class Case:
         return self.folder.name
 
     @property
+    def layer_types(self) -> set[str]:
+        return {*self.facts["layer_types"]}
+
+    @property
     def is_recurrent(self) -> bool:
-        return not {"LSTM", "RNN"}.isdisjoint(self.facts["layer_types"])
+        return not {"LSTM", "RNN"}.isdisjoint(self.layer_types)
 
     @property
     def sequences(self) -> list[Form]:

@@ -10,6 +10,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = caffe2_cases()
@@ -28,6 +29,7 @@ def test_all_goldens_are_here() -> None:
 
 SLOW_TO_BUILD = ("ff_net_faster", "ff_net_mask", "ff_pyramid", "ff_regions")
 """Detectors of many loops, which take TensorRT 10 to 60 s each."""
+BUILT = [case for case in CASES if not str(case).endswith(SLOW_TO_BUILD)]
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -48,8 +50,8 @@ def test_text_gives_the_same_graph(case: Caffe2Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=pytest.mark.slow if str(case).endswith(SLOW_TO_BUILD) else ())
-        for case in CASES
+        *one_of_each(BUILT, lambda case: case.operators),
+        *(pytest.param(case, marks=pytest.mark.exhaustive) for case in CASES if case not in BUILT),
     ],
     ids=str,
 )

@@ -23,6 +23,7 @@ from prototrt.converter.front.batch.entry import Entry, Outcome
 from prototrt.converter.front.batch.work import work
 from prototrt.tests.converter.front.batch.support import NET
 from prototrt.tests.faults import INTERRUPTED, KILLED, Fault, faults
+from prototrt.tests.samples import sampled
 
 TRAINED = """
 layer {{ name: "in" type: "Data" top: "x" top: "y" data_param {{ batch_size: {size} }}
@@ -115,9 +116,10 @@ def files() -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("command", "every"),
     [
-        pytest.param(deploy, 1, id="deploy"),
-        pytest.param(batch, 9, id="batch", marks=pytest.mark.trt),
-        pytest.param(batch, 1, id="batch-whole", marks=[pytest.mark.trt, pytest.mark.slow]),
+        pytest.param(deploy, 5, id="deploy"),
+        pytest.param(deploy, 1, id="deploy-whole", marks=pytest.mark.exhaustive),
+        pytest.param(batch, 35, id="batch", marks=pytest.mark.trt),
+        pytest.param(batch, 1, id="batch-whole", marks=[pytest.mark.trt, pytest.mark.exhaustive]),
     ],
 )
 def test_a_command_leaves_new_or_old_files(
@@ -200,9 +202,10 @@ def plain_nets(models: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("every", sampled(11))
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_every_call_of_a_command_fails_and_kills(
-    plain_nets: Path, arguments: Sequence[str], fault: Fault, monkeypatch: pytest.MonkeyPatch
+    plain_nets: Path, arguments: Sequence[str], every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnx_file, "EXTERNAL_FROM", 0)
     monkeypatch.setattr(onnx_file, "_INSIDE", 0)
@@ -214,7 +217,7 @@ def test_every_call_of_a_command_fails_and_kills(
     assert new.keys() == old.keys()
     assert new != old
     counts = Counter[int]()
-    for place, code in faults(lambda: command("new"), fault):
+    for place, code in faults(lambda: command("new"), fault, every):
         counts[code] += 1
         assert (code == KILLED) == (fault is Fault.KILL), place
         if code or arguments[0] != "survey":  # which tells of a net that it cannot read
@@ -227,12 +230,13 @@ def test_every_call_of_a_command_fails_and_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("every", sampled(11))
 @pytest.mark.parametrize(
     ("command", "into"),
     [("triton", "out"), ("triton", "out/new"), ("deepstream", "out/new"), ("new-rule", "out")],
 )
 def test_every_call_leaves_a_whole_folder_or_none(
-    plain_nets: Path, command: str, into: str, fault: Fault
+    plain_nets: Path, command: str, into: str, every: int, fault: Fault
 ) -> None:
     folder = Path(into)
 
@@ -254,7 +258,7 @@ def test_every_call_leaves_a_whole_folder_or_none(
     whole, count = model(), 0
     assert whole
     empty()
-    for place, code in faults(write, fault):
+    for place, code in faults(write, fault, every):
         count += 1
         assert (code == KILLED) == (fault is Fault.KILL), place
         assert model() in (({}, whole) if code else (whole,)), place

@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter
 from configparser import ConfigParser
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ CODE = [
 FOREIGN = {"InnerProduct", "LSTM", "CONVOLUTION", "INetworkDefinition", "ITensor", "Literal"}
 
 
+@cache
 def class_names() -> Counter[str]:
     """How often each class, or a type for the words of an option, is defined."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in CODE]

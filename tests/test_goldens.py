@@ -7,6 +7,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.golden_cases import Case, caffe_cases, check, recurrent_runs, rewritten
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = caffe_cases()
@@ -42,7 +43,7 @@ def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form, on: Way)
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", FIXED, ids=str)
+@pytest.mark.parametrize("case", one_of_each(FIXED, lambda case: case.layer_types), ids=str)
 def test_golden_builds(case: Case) -> None:
     plan = prototrt.build(rewritten(case, case.arrays("inputs")[0]), backend="rtx")
     assert is_sound(plan.plan)

@@ -23,6 +23,7 @@ from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import WAYS, inputs_of, is_sound, loaded, op, stored
 
 NET = [str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")]
@@ -99,7 +100,7 @@ def test_nothing_is_cast_back_and_forth(case: Case, sequence: Form) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", HALVED, ids=str)
+@pytest.mark.parametrize("case", one_of_each(HALVED, lambda case: case.layer_types), ids=str)
 def test_golden_builds_in_float16(case: Case) -> None:
     plan = prototrt.build(halved(case), backend="rtx")
     assert is_sound(plan.plan)

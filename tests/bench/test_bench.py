@@ -14,7 +14,7 @@ pytest.importorskip("tensorrt_rtx", reason="needs TensorRT for RTX")
 pytest.importorskip("onnx", reason="makes the model to compare with")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.trt
 def test_quick_run_measures_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "bench.json"

@@ -33,6 +33,7 @@ from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.pipeline import quantizable
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import (
     WAYS,
     failure,
@@ -268,7 +269,10 @@ def test_ways_agree_in_8_bits(case: Case, precision: Precision, on: Way) -> None
             assert np.mean(off) <= 0.01 if off.size else True, name
 
 
-BUILT = [(case, "int8") for case in QUANTIZED] + [
+BUILT = [
+    pytest.param(*each.values, "int8", marks=each.marks)
+    for each in one_of_each(QUANTIZED, lambda case: case.layer_types)
+] + [
     (case, precision)
     for case in QUANTIZED
     for precision in ("fp8", "int8,bf16", "bf16")

@@ -21,7 +21,7 @@ from prototrt.surgery.ir import Array, DType, Graph, Op, Value
 from prototrt.tests.converter.backends.onnx.test_readers import PROGRAMS, RUNNERS
 from prototrt.tests.geometries import GEOMETRIES, Case, filled
 
-FEW: Final = 3
+FEW: Final = 8
 MANY: Final = 30
 READERS = (*PROGRAMS, "onnx", "torch")
 REFUSED = {("opencv", "ReverseSequence"), ("opencv", "Reduce")}
@@ -137,7 +137,7 @@ def test_a_few_geometries(reader: str, primitive: str) -> None:
     check(reader, primitive, FEW)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("primitive", GEOMETRIES)
 @pytest.mark.parametrize("reader", READERS)
 def test_many_geometries(reader: str, primitive: str) -> None:

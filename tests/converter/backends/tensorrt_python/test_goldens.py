@@ -8,6 +8,7 @@ import pytest
 
 from prototrt.tests.converter.backends.tensorrt_python.programs import of_program, ours
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases, recurrent_runs, rewritten
+from prototrt.tests.samples import one_of_each
 
 pytestmark = pytest.mark.trt
 
@@ -30,7 +31,7 @@ def test_sample(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.layer_types), ids=str)
 def test_golden(case: Case, tmp_path: Path) -> None:
     graph = rewritten(case, case.arrays("inputs")[0])
     assert of_program(graph, tmp_path) == ours(graph)

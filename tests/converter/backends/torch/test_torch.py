@@ -57,8 +57,14 @@ def test_every_weight_learns(name: str, tmp_path: Path) -> None:
     assert [name for name, each in net.named_parameters() if each.grad is None or not each.grad.any()] == []
 
 
-@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(
+    ("name", "compiler"),
+    [
+        *((name, "aot_eager") for name in NETS),
+        pytest.param(NETS[0], "inductor", marks=pytest.mark.slow),
+        *(pytest.param(name, "inductor", marks=pytest.mark.exhaustive) for name in NETS[1:]),
+    ],
+)
 def test_exports_and_compiles(name: str, compiler: str, tmp_path: Path) -> None:
     net, inputs = imported(written(name, tmp_path)).load(), tuple(inputs_of(name))
     with torch.no_grad():

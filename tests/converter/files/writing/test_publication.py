@@ -29,6 +29,7 @@ from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
 from prototrt.tests.faults import KILLED, Fault, faults
 from prototrt.tests.fresh_python import run_python
+from prototrt.tests.samples import sampled
 
 Files = dict[str, bytes]
 
@@ -75,8 +76,15 @@ ACTIONS = {"engine": save, "model": export, "text": deploy}
 
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize(
-    ("action", "replaces"),
-    [("engine", True), ("engine", False), ("model", True), ("text", True)],
+    ("action", "replaces", "every"),
+    [
+        ("engine", True, 1),
+        ("text", True, 1),
+        ("engine", False, 5),
+        ("model", True, 5),
+        pytest.param("engine", False, 1, marks=pytest.mark.exhaustive),
+        pytest.param("model", True, 1, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_all_are_new_or_all_are_old(
     memory_path: Path,
@@ -84,12 +92,13 @@ def test_all_are_new_or_all_are_old(
     monkeypatch: pytest.MonkeyPatch,
     action: str,
     replaces: bool,
+    every: int,
     fault: Fault,
 ) -> None:
     monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
     write, new = ACTIONS[action], files_after(action, tmp_path, "new")
     old = files_after(action, memory_path, "old") if replaces else Files()
-    for place, code in faults(lambda: write(memory_path, "new"), fault):
+    for place, code in faults(lambda: write(memory_path, "new"), fault, every):
         found = files_in(memory_path)
         assert found in ((old, new) if code else (new,)), place
         assert (code == KILLED) == (fault is Fault.KILL), place
@@ -319,8 +328,9 @@ def test_a_file_of_the_user_that_appears_meanwhile_is_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("every", sampled(4))
 def test_weights_that_the_user_moved_are_always_there(
-    memory_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+    memory_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, fault: Fault
 ) -> None:
     """A link that leads to an earlier file of ours is replaced at the end; until then, it leads there."""
     monkeypatch.setattr(file, "EXTERNAL_FROM", 0)
@@ -337,7 +347,7 @@ def test_weights_that_the_user_moved_are_always_there(
         return files_in(here)
 
     old = move()
-    for call, code in faults(lambda: export(here, "new"), fault):
+    for call, code in faults(lambda: export(here, "new"), fault, every):
         found = files_in(here)
         assert found in ((old, new) if code else (new,)), call
         assert files_in(disk) == {"weights": old["net.onnx.data"]}, call
@@ -435,7 +445,8 @@ prototrt_main()
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-def test_a_real_engine_is_new_or_old(memory_path: Path, fault: Fault) -> None:
+@pytest.mark.parametrize("every", [17, pytest.param(7, marks=pytest.mark.exhaustive)])
+def test_a_real_engine_is_new_or_old(memory_path: Path, every: int, fault: Fault) -> None:
     """The command as it is installed, with the same faults in the process that builds."""
     target = memory_path / "net.plan"
     code = f"""
@@ -446,7 +457,7 @@ inject(Fault.{fault.name}, int(sys.argv.pop(1)), 1, home="publication")
 convert()
 """
     old = Files()
-    for number in range(0, 100, 7):  # in between are those that the tests above reach
+    for number in range(0, 100, every):  # in between are those that the tests above reach
         done = run_python("-c", code, str(number), DEPLOY, WEIGHTS, "-q", "-o", target, check=False)
         found = files_in(memory_path)
         assert found == old or is_whole(found), done.stdout

@@ -23,6 +23,7 @@ from prototrt.converter.front.batch.reports import BatchResult, json_report, jun
 from prototrt.tests.converter.front.batch.cached import VERSIONS, keep
 from prototrt.tests.converter.front.batch.support import entry
 from prototrt.tests.faults import KILLED, Fault, faults
+from prototrt.tests.samples import sampled
 
 
 @pytest.mark.parametrize("damage", ["made", "made.json", "outcome.json"])
@@ -193,7 +194,8 @@ def test_no_notes_end_a_batch(place: tuple[str, ...], value: object) -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_cache_is_whole_after_any_fault(memory_path: Path, fault: Fault) -> None:
+@pytest.mark.parametrize("every", sampled(7))
+def test_a_cache_is_whole_after_any_fault(memory_path: Path, every: int, fault: Fault) -> None:
     """Storing and fetching: each call to the system fails, or kills the process, once."""
     small = entry(memory_path)
     other = replace(small, target=small.target.replace("small", "other"))
@@ -207,7 +209,7 @@ def test_a_cache_is_whole_after_any_fault(memory_path: Path, fault: Fault) -> No
     cache = Cache(str(memory_path / "cache"), VERSIONS)
     key = keep(cache, small)
     outcome = Outcome(small, Status.CONVERTED)
-    for place, code in faults(store_and_fetch, fault):
+    for place, code in faults(store_and_fetch, fault, every):
         assert (code == KILLED) == (fault is Fault.KILL), place
         found = {path.name: path.read_text() for path in memory_path.glob("other.*") if path.exists()}
         assert found in ({}, {"other.plan": "an engine", "other.plan.json": "{}"}), place

@@ -15,6 +15,7 @@ from prototrt.converter.front.batch.prune import prune
 from prototrt.tests.converter.front.batch.cached import VERSIONS, keep
 from prototrt.tests.converter.front.batch.support import entry
 from prototrt.tests.faults import Fault, faults
+from prototrt.tests.samples import sampled
 
 
 def three(cache: Cache, tmp_path: Path) -> list[Path]:
@@ -233,7 +234,10 @@ def test_prune_removes_what_a_killed_batch_left(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_whatever_fails_the_cache_stays_one(memory_path: Path, tmp_path: Path, fault: Fault) -> None:
+@pytest.mark.parametrize("every", sampled(10))
+def test_whatever_fails_the_cache_stays_one(
+    memory_path: Path, tmp_path: Path, every: int, fault: Fault
+) -> None:
     """A conversion is whole or a miss, and what is left of it is removed after a day."""
     cache = Cache(str(memory_path), VERSIONS)
     kept = entry(tmp_path)
@@ -247,7 +251,7 @@ def test_whatever_fails_the_cache_stays_one(memory_path: Path, tmp_path: Path, f
         except OSError as error:
             raise ConversionError("fails") from error
 
-    for call, _ in faults(store_and_prune, fault, every=3):
+    for call, _ in faults(store_and_prune, fault, every):
         cache.store(key, Outcome(kept, Status.CONVERTED))
         assert cache.fetch(key, kept) is not None, call
         pruned(memory_path)
