@@ -27,8 +27,9 @@ slice_points softmax_channels spp_ave_uneven tile_axis
 """
 FORKS = """
 gru_synopsys conv_gru_backwards conv_lstm_peepholes attention_lstm spatial_recurrent ctc_blank_last
-det_clip priorbox_min_only proposal_frcnn_cpp yolov2_output detectnet_clusters roi_pooling roi_align_makefile
-psroi_align masks_of_mnc merge_crop interp_shrink resample_nearest_up2 upsample_mask_odd resize_of_synopsys
+det_clip priorbox_min_only proposal_frcnn_cpp proposal_pvanet yolov2_output detectnet_clusters roi_pooling
+roi_align_makefile psroi_align masks_of_mnc merge_crop interp_shrink resample_nearest_up2 upsample_mask_odd
+resize_of_synopsys projective_transformer psroi_pooling channel_norm layers_of_strangers
 deconvolution3d deformable_convolution deformable_psroi_pooling flow_warp mean_field norm_l2
 rows_of_maps operators_of_forks shuffle_channel reorg_stride2 spatial_rep_layer data_augmentation
 """
