@@ -75,7 +75,15 @@ def in_order(weights: DirectionWeights, source: str, target: str) -> DirectionWe
     return replace(weights, x=x, h=h, x_bias=x_bias, h_bias=h_bias)
 
 
-# Caffe: W_xc, b_c, W_hc, [b_hc of a GRU with linear_before_reset], [peephole], [W_proj] for each direction.
+CAFFES_ORDER = {
+    "x": "W_xc",
+    "x_bias": "b_c",
+    "h": "W_hc",
+    "h_bias": "b_hc",  # of a GRU with linear_before_reset
+    "peephole": "peephole",
+    "projection": "W_proj",
+}
+"""The blobs of a direction in Caffe: the fields of ``DirectionWeights`` in their order, and the names there."""
 
 
 def from_caffe(
@@ -88,24 +96,21 @@ def from_caffe(
 ) -> list[DirectionWeights]:
     """The directions in a layer's blobs; ``recurrent_bias`` is the bias of a GRU with linear_before_reset."""
     orders_of(cell)
-    count = 3 + recurrent_bias + peephole + projection
+    absent = {"h_bias": not recurrent_bias, "peephole": not peephole, "projection": not projection}
+    stored = [field for field in CAFFES_ORDER if not absent.get(field)]
+    count = len(stored)
     if not blobs or len(blobs) % count:
         raise ValueError(
             f"there are {len(blobs)} blobs, expected a multiple of {count}: {count} per direction"
         )
     return [
-        _caffe_direction(blobs[start : start + count], cell, peephole, projection, recurrent_bias)
+        _caffe_direction(cell, dict(zip(stored, map(np.asarray, blobs[start : start + count]), strict=True)))
         for start in range(0, len(blobs), count)
     ]
 
 
-def _caffe_direction(
-    blobs: Sequence[Array], cell: str, peephole: bool, projection: bool, recurrent_bias: bool
-) -> DirectionWeights:
-    x, bias, h, *rest = map(np.asarray, blobs)
-    h_bias = rest.pop(0) if recurrent_bias else np.zeros_like(bias)
-    peepholes = rest.pop(0) if peephole else None
-    return DirectionWeights(cell, x, h, bias, h_bias, rest.pop(0) if projection else None, peepholes)
+def _caffe_direction(cell: str, blobs: dict[str, Array]) -> DirectionWeights:
+    return DirectionWeights(cell, **{"h_bias": np.zeros_like(blobs["x_bias"]), **blobs})
 
 
 def to_caffe(stack: Sequence[DirectionWeights], *, recurrent_bias: bool = True) -> list[Array]:
@@ -118,15 +123,9 @@ def to_caffe(stack: Sequence[DirectionWeights], *, recurrent_bias: bool = True) 
 
 
 def _caffe_blobs(one: DirectionWeights, two_biases: bool) -> Iterator[Array]:
-    yield one.x
-    yield one.x_bias if two_biases else one.bias
-    yield one.h
-    if two_biases:
-        yield one.h_bias
-    if one.peephole is not None:
-        yield one.peephole
-    if one.projection is not None:
-        yield one.projection
+    added = {} if two_biases else {"x_bias": one.bias, "h_bias": None}
+    blobs = (added.get(field, getattr(one, field)) for field in CAFFES_ORDER)
+    return (blob for blob in blobs if blob is not None)
 
 
 # Caffe2: i2h_w, i2h_b outside the recurrence, gates_t_w, gates_t_b inside.

@@ -8,10 +8,10 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
-from prototrt.surgery.ir import Array, Dim, element_count, fixed, measure
+from prototrt.surgery.ir import Dim, element_count, fixed, measure
 from prototrt.surgery.ir.uniform_constants import concatenate, map_elements
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
-from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, read_blobs
+from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, LSTM_UNIT, read_blobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.recurrent.cells import (
@@ -139,22 +139,19 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
         )
     streams, size = x.shape[0], element_count(x.shape[1:], "an axis of x")
     c = build.reshape(memory, (streams, cells), hint="memory")
-    value, i, f, o = (_gate(build, layer, cells, size, name) for name in _GATES)
+    sizes = {"1": 1, "H": cells, "D": size}
+    value, i, f, o = (
+        build.parameter(
+            layer, blob.shape(sizes), f"{name} weights", filler=f"{name}_weight_filler"
+        ).array.reshape(cells, size)
+        for name, blob in LSTM_UNIT.items()
+    )
     rows = [i, map_elements(np.negative, o) if param.tie_output_forget else f, o, value]
     matrix = build.constant(concatenate(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
     form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)
     c_new, h_new = lstm_unit(gates, c, form)
     return [h_new, c_new]
-
-
-_GATES = ("input", "input_gate", "forget_gate", "output_gate")
-
-
-def _gate(build: LayerBuilder, layer: Layer, cells: int, size: int, name: str) -> Array:
-    filler = f"{name}_weight_filler"
-    blob = build.parameter(layer, (1, cells, 1, size), f"{name} weights", filler=filler)
-    return blob.array.reshape(cells, size)
 
 
 @layer_rule("GRUUnit")

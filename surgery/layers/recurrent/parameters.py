@@ -127,3 +127,10 @@ LSTM_OF_FORKS = (
     NamedBlob("W_h", "ifog"),
     NamedBlob("b", "ifog", "H", "bias"),
 )
+LSTM_UNIT: Mapping[str, NamedBlob] = {
+    "input": NamedBlob("W_g", "", "1H1D"),
+    "input_gate": NamedBlob("W_i", "", "1H1D"),
+    "forget_gate": NamedBlob("W_f", "", "1H1D"),
+    "output_gate": NamedBlob("W_o", "", "1H1D"),
+}
+"""The blobs of LstmUnit, by what its fields call them."""

@@ -25,6 +25,7 @@ from prototrt.surgery.layers.recurrent.options import (
 )
 from prototrt.surgery.layers.recurrent.parameters import (
     LSTM_OF_FORKS,
+    LSTM_UNIT,
     STATICS,
     NamedBlob,
     StoredDirection,
@@ -187,7 +188,7 @@ RECURRENT_TYPES: Mapping[str, RecurrentType] = {
 """By layer type."""
 _OTHERS: Mapping[str, Sequence[NamedBlob]] = {
     "Lstm": LSTM_OF_FORKS,
-    "LstmUnit": tuple(NamedBlob(f"W_{gate}", "", "1H1D") for gate in "gifo"),
+    "LstmUnit": tuple(LSTM_UNIT.values()),
 }
 """By layer type: all blobs of a layer that is read in another way."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ import pytest
 import prototrt
 from prototrt import weights
 from prototrt.caffe_proto.caffe2.packed import PackedLayout
+from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.ir import Array
-from prototrt.surgery.recurrent.weights import DirectionWeights
+from prototrt.surgery.layers.recurrent.parameters import NamedBlob, StoredDirection, gru_blobs, lstm_blobs
+from prototrt.surgery.recurrent.weights import CAFFES_ORDER, DirectionWeights
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
 from prototrt.tests.small_nets import inputs_of, loaded, stored
 
@@ -191,3 +195,23 @@ def test_the_parameters_of_recurrent_nets_in_caffe2_are_in_this_order(cell: str)
         first = 3 * order.index(letters[part.parameter[:-2]])
         stored = packed[part.offset : part.offset + int(np.prod(part.shape))]
         np.testing.assert_array_equal(rows[first : first + 3], stored.reshape(part.shape))
+
+
+@pytest.mark.parametrize(
+    ("blobs", "fields", "absent"),
+    [
+        (lstm_blobs, {"peephole": True, "num_proj": 2}, "b_hc"),
+        (gru_blobs, {"linear_before_reset": True}, "peephole W_proj"),
+    ],
+)
+def test_the_order_is_that_in_which_layers_read_blobs(
+    blobs: Callable[[StoredDirection], Iterator[NamedBlob]],
+    fields: dict[str, Any],
+    absent: str,
+    tmp_path: Path,
+) -> None:
+    text = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 1 dim: 3 } } }'
+    (layer,) = loaded(tmp_path, text).layers
+    param = message_class("RecurrentParameter")(num_output=4, **fields)
+    read = [blob.name for blob in blobs(StoredDirection(layer, param, 4, 0, 0))]
+    assert read == [name for name in CAFFES_ORDER.values() if name not in absent.split()]
