@@ -218,7 +218,7 @@ def refuse_for(place: Option, kind: str, building: Options, release: Release | N
     ``release`` is that of the trtexec that builds; None where no trtexec does.
     """
     for option, value in chosen_options(building):
-        refusal = option.refused.get(kind) or (release and _refused_before(option, value, release))
+        refusal = option.refused.get(kind) or (release and _refusal_before(option, value, release))
         if refusal:
             raise OptionsError(
                 Worded("{} is not for {}", Option(option.name), place),
@@ -227,7 +227,7 @@ def refuse_for(place: Option, kind: str, building: Options, release: Release | N
             )
 
 
-def _refused_before(option: BuilderOption, value: Any, release: Release) -> Refusal | None:
+def _refusal_before(option: BuilderOption, value: Any, release: Release) -> Refusal | None:
     """The refusal of an option that trtexec has only in a later release; pools have an older spelling."""
     if option.name == "mem_pool_size":
         return None

@@ -1,5 +1,7 @@
 """Each name means one thing: class names are unique, the glossary's classes exist, and values have nouns for names.
 
+A function is called by what it does (``hoist``), or by what it returns (``needed_layers``).
+
 The source is walked as text, so nothing is imported, and what only one system can import is walked, too.
 """
 
@@ -13,12 +15,27 @@ from functools import cache
 from pathlib import Path
 
 import prototrt
+from prototrt.surgery import rules
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("caffe_proto", "surgery", "plugins", "converter")
 PARTICIPLES = {"found", "known", "stated", "given", "wanted", "told", "said"}
 LAYER_TYPES = {"InnerProduct"}
 """Of Caffe, as the glossary's examples."""
+IRREGULAR_WORDS = """broken built chosen done drawn grown held hidden kept lost made meant seen sent shown sunk
+taken torn written"""
+NOUN_WORDS = """beginning binding docstring drawing embed embedding encoding feed finding heading lowering mapping
+meaning nesting nothing opening padding pooling reading seed serving setting speed string tiling timing unpooling
+warning wiring wording"""
+PREPOSITION_WORDS = "after along around as at before by for from in into of on once out over to up with"
+IRREGULAR, NOUNS, PREPOSITIONS = (
+    {*text.split()} for text in (IRREGULAR_WORDS, NOUN_WORDS, PREPOSITION_WORDS)
+)
+ONE_TYPE = {"Expression": "Value", "_Made": "Value"}
+PUBLIC = {"Converted", "stacked", *rules.__all__}
+"""Names that users' code has."""
+COMMAND_LINE = ("converter/front/", "converter/files/written_values.py")
+"""Its functions and classes keep other names."""
 
 
 @cache
@@ -57,6 +74,73 @@ def with_participle(name: str) -> bool:
     """Whether a participle stands in it as a word: ``found_layers`` and ``LayersFound``, not ``foundation``."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
     return not PARTICIPLES.isdisjoint(word.lower() for word in words)
+
+
+def words_of(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def is_participle(word: str) -> bool:
+    return word in PARTICIPLES | IRREGULAR or (
+        len(word) > 4 and word.endswith(("ed", "ing")) and word not in NOUNS
+    )
+
+
+def lacks_noun(name: str) -> bool:
+    """Whether a participle stands alone or before a preposition: ``hoisted``, ``padded_around``."""
+    first, *rest = words_of(name) or [""]
+    return is_participle(first) and (not rest or rest[0] in PREPOSITIONS)
+
+
+@cache
+def bases() -> dict[str, set[str]]:
+    """The names of the classes that each class is made from."""
+    classes = (
+        node for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    return {
+        node.name: {ast.unparse(base).split("[")[0].rpartition(".")[2] for base in node.bases}
+        for node in classes
+    }
+
+
+def ancestors(name: str) -> set[str]:
+    """A class and all that it is made from, by name."""
+    return {name}.union(*map(ancestors, bases().get(name, set()) - {name}))
+
+
+def types_in(annotation: ast.expr | None) -> set[str]:
+    """The types that an annotation names, whatever holds them."""
+    nodes = () if annotation is None else ast.walk(annotation)
+    names = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+    return {
+        ONE_TYPE.get(name, name)
+        for name in names - {"Sequence", "Iterable", "Iterator", "list", "tuple", "ir"}
+    }
+
+
+def returns_its_subject(function: ast.FunctionDef, owner: str | None) -> bool:
+    """Whether it is one word, as ``sorted``, and returns its class, or the type of its first argument."""
+    first, *rest = [*function.args.posonlyargs, *function.args.args] or [ast.arg("")]
+    subjects = types_in(first.annotation)
+    if first.arg in ("self", "cls"):
+        subjects = {ONE_TYPE.get(name, name) for name in ancestors(owner or "")}
+        subjects |= types_in(rest[0].annotation) if rest else set()
+    return len(words_of(function.name)) == 1 and not subjects.isdisjoint(types_in(function.returns))
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef, str | None]]:
+    """Each function and method with its module, and with the class of a method."""
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            owner = node.name if isinstance(node, ast.ClassDef) else None
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.FunctionDef):
+                    yield path, child, owner
 
 
 def test_a_class_name_means_one_thing() -> None:
@@ -100,3 +184,48 @@ def test_participles_are_recognized_in_longer_names() -> None:
         "LayerFound",
         "SaidOf",
     ]
+
+
+def test_functions_are_named_by_what_they_do_or_return() -> None:
+    named = [
+        f"{path}: {function.name}"
+        for path, function, owner in functions()
+        if lacks_noun(function.name) and not returns_its_subject(function, owner)
+        if not path.startswith(COMMAND_LINE) and function.name not in PUBLIC
+    ]
+    assert sorted(named) == []
+
+
+def test_classes_are_named_by_nouns() -> None:
+    """A ``str`` in another form may be a participle: ``Worded``."""
+    named = [
+        f"{path}: {name}"
+        for name, paths in places_of_classes().items()
+        for path in paths
+        if is_participle(words_of(name)[-1]) and "str" not in ancestors(name)
+        if not path.startswith(COMMAND_LINE) and name not in PUBLIC
+    ]
+    assert sorted(named) == []
+
+
+def test_predicates_return_truth() -> None:
+    named = [
+        f"{path}: {function.name}"
+        for path, function, _ in functions()
+        if words_of(function.name)[:1] in (["is"], ["has"], ["are"])
+        if types_in(function.returns).isdisjoint(
+            {"bool", "TypeGuard", "Value"}
+        )  # a value holds truth in a graph
+    ]
+    assert sorted(named) == []
+
+
+def test_names_without_a_noun_are_recognized() -> None:
+    names = ["hoisted", "_padded_around", "FoundIn", "needed_layers", "hoist", "wiring", "with_fed_states"]
+    assert [name for name in names if lacks_noun(name)] == ["hoisted", "_padded_around", "FoundIn"]
+    text = (
+        "def sorted_(rows: list[int]) -> list[int]: ...",
+        "def hoisted(build: Builder, x: Value) -> Value: ...",
+    )
+    subjects = [node for line in text for node in ast.parse(line).body if isinstance(node, ast.FunctionDef)]
+    assert [returns_its_subject(function, None) for function in subjects] == [True, False]

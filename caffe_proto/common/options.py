@@ -236,7 +236,7 @@ def takes_options(
         signature = inspect.Signature([subject, *inspect.signature(kind).parameters.values(), whole])
 
         @wraps(function)
-        def called(*positional: Any, **keywords: Any) -> R:
+        def call(*positional: Any, **keywords: Any) -> R:
             if unknown := [name for name in keywords if name not in signature.parameters]:
                 raise TypeError(_unknown_keyword(function.__name__, unknown[0], signature.parameters))
             bind = signature.bind_partial if "options" in keywords else signature.bind
@@ -250,9 +250,9 @@ def takes_options(
             make: Callable[..., T] = kind
             return function(first, make(**bound) if options is None else options)
 
-        called.__signature__ = signature  # type: ignore[attr-defined]  # what help() shows, and the options' words
-        called.__doc__ = "\n\n".join(map(inspect.cleandoc, filter(None, (function.__doc__, kind.__doc__))))
-        return cast("TakesOptions[S, T, P, R]", called)
+        call.__signature__ = signature  # type: ignore[attr-defined]  # what help() shows, and the options' words
+        call.__doc__ = "\n\n".join(map(inspect.cleandoc, filter(None, (function.__doc__, kind.__doc__))))
+        return cast("TakesOptions[S, T, P, R]", call)
 
     return decorate
 

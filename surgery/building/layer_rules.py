@@ -200,7 +200,7 @@ def _watch(rule: LayerRule, file: str) -> LayerRule:
         return rule
 
     @wraps(rule)
-    def watched(build: LayerBuilder, layer: Layer, *bottoms: Value) -> Sequence[Expression]:
+    def call(build: LayerBuilder, layer: Layer, *bottoms: Value) -> Sequence[Expression]:
         place, since = place_of(rule) if hasattr(rule, "__code__") else file, len(build.nodes)
         with errors_of_user(file):
             results = rule(build, layer, *bottoms)
@@ -214,7 +214,7 @@ def _watch(rule: LayerRule, file: str) -> LayerRule:
             raise wrong_function(place, f"it returns {excerpt(repr(results))}, expected a list of values")
         return each
 
-    return watched
+    return call
 
 
 def meaning_from(file: str | None, kind: str, outputs: int, shapes: dict[object, list[Shape]]) -> UserMeaning:

@@ -24,7 +24,7 @@ from prototrt.surgery.caffe2.operator_rule import (
 from prototrt.surgery.detection.rows import counted_rows
 from prototrt.surgery.images.region_maxima import pooled_regions
 from prototrt.surgery.images.rois import MOST_BINS, Rois, read_rois
-from prototrt.surgery.images.sampling import Tap, crossed, linear_taps, pixel_rows, sampled
+from prototrt.surgery.images.sampling import Tap, cross, linear_taps, pixel_rows, sampled
 from prototrt.surgery.ir import AtMost, Size, computable
 from prototrt.surgery.ops import Gather, Transpose, While
 
@@ -107,7 +107,7 @@ def _with_samples(
 
 def _read(table: Value, origin: Value, rows: list[Tap], columns: list[Tap], width: Size) -> Value:
     """Sums over the taps of rows (R, P) and columns (R, Q): (R, P, Q, C)."""
-    ys, xs = crossed(rows, columns)
+    ys, xs = cross(rows, columns)
     return sampled(table, origin.reshape(origin.shape[0], 1, 1), ys, xs, width)
 
 

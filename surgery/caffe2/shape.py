@@ -47,7 +47,7 @@ def concat(build: Builder, operator: Operator, x: Value, *others: Value) -> list
 
 def _join_counted(build: Builder, operator: Operator, axis: int, inputs: Sequence[Value]) -> Value:
     """The inputs joined along an axis of which only the first elements count."""
-    from prototrt.surgery.detection.rows import joined_rows  # only detectors need it
+    from prototrt.surgery.detection.rows import concatenate_rows  # only detectors need it
 
     if axis:
         raise UnsupportedLayerError(
@@ -56,7 +56,7 @@ def _join_counted(build: Builder, operator: Operator, axis: int, inputs: Sequenc
             fix=CUT_BEFORE,
         )
     Concat(axis).shape(*(value.shape for value in inputs))  # raises for rows that do not fit
-    return joined_rows(build, operator, inputs)
+    return concatenate_rows(build, operator, inputs)
 
 
 @operator_rule("Split", "DepthSplit")

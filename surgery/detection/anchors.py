@@ -17,8 +17,8 @@ def of_pvanet(base_size: int, ratios: Sequence[float], scales: Sequence[float]) 
     """
     corners = []
     for ratio in np.array(ratios, np.float32):
-        width = _rounded(np.sqrt(np.float32(base_size * base_size) / ratio))
-        height = _rounded(width * ratio)
+        width = _round(np.sqrt(np.float32(base_size * base_size) / ratio))
+        height = _round(width * ratio)
         corners += [_around(base_size, width * scale, height * scale) for scale in _floats(scales)]
     return np.array(corners, np.float32)
 
@@ -33,7 +33,7 @@ def of_happynear(base_size: int, ratios: Sequence[float], scales: Sequence[float
         width = np.sqrt(np.float32(base_size * base_size) / ratio)
         sides = (width, width * ratio)
         for scale in _floats(scales):
-            across, down = (_rounded(side * scale / base_size - 1) for side in sides)
+            across, down = (_round(side * scale / base_size - 1) for side in sides)
             corners.append(_around(base_size, across + 1, down + 1))
     return np.array(corners, np.float32)
 
@@ -56,7 +56,7 @@ def _around(base_size: int, width: Any, height: Any) -> tuple[float, float, floa
     return centre - across, centre - down, centre + across, centre + down
 
 
-def _rounded(number: float) -> np.float32:
+def _round(number: float) -> np.float32:
     return np.float32(np.trunc(np.float32(number) + np.float32(0.5)))
 
 

@@ -14,10 +14,10 @@ from prototrt.surgery.detection.lists import (
     KeptBoxes,
     best_of_rows,
     body_inputs,
-    filled,
     lengthened,
     numbers,
     picked,
+    repeat_number,
 )
 from prototrt.surgery.detection.overlaps import Boxes, Suppression
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
@@ -33,7 +33,7 @@ REPEATS = 8
 """How often such a round computes again what is kept: real boxes need three to six."""
 
 
-def decided_in_groups(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
+def suppress_in_groups(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
     """Which boxes (lists, n) of sorted lists are kept, in a fixed number of rounds, a ``GROUP`` of boxes in each.
 
     A round drops what boxes kept in earlier rounds suppress, then decides the boxes of its group one by one.
@@ -56,8 +56,8 @@ def decided_in_groups(is_candidate: Value, boxes: Boxes, rule: Suppression) -> V
     tables = [in_groups(possible).reshape(rounds, lists, 1, GROUP), *groups.parts, reaches]
     states = [
         build.constant(np.zeros(1, np.int32), "round"),
-        filled(build, (lists, 1, size), np.float32(0), "kept"),
-        filled(build, (lists, 1, 1), np.float32(rule.threshold), "threshold"),
+        repeat_number(build, (lists, 1, size), np.float32(0), "kept"),
+        repeat_number(build, (lists, 1, 1), np.float32(rule.threshold), "threshold"),
     ][: 3 if rule.shrinks else 2]
     rows = boxes.map(lambda part: part.reshape(lists, 1, size)).parts
 
@@ -107,7 +107,9 @@ def _one_by_one(
     return [concatenate(decisions, 2), limit]
 
 
-def decided_in_blocks(scores: Value, boxes: Boxes, rule: Suppression, *, before: int, most: int) -> KeptBoxes:
+def suppress_in_blocks(
+    scores: Value, boxes: Boxes, rule: Suppression, *, before: int, most: int
+) -> KeptBoxes:
     """The first ``most`` boxes that are kept of the ``before`` best ones, in rounds that end once there are enough.
 
     A round looks at a block of the best boxes that are not decided yet. Those that it keeps are a fixed point: boxes
@@ -121,12 +123,12 @@ def decided_in_blocks(scores: Value, boxes: Boxes, rule: Suppression, *, before:
     scores = lengthened(scores, 1, size, LOWEST)
     ahead = np.int32(-1 if rule.first_of_equals else np.iinfo(np.int32).max)
     states = {
-        "count": filled(build, (lists, 1), np.int32(0), "count"),
-        "decided": filled(build, (lists, 1), np.int32(0), "decided"),
-        "last_score": filled(build, (lists, 1), np.float32(np.inf), "last_score"),
-        "last_place": filled(build, (lists, 1), ahead, "last_place"),
-        "index": filled(build, (lists, most), np.int32(0), "index"),
-        "score": filled(build, (lists, most), np.float32(LOWEST), "score"),
+        "count": repeat_number(build, (lists, 1), np.int32(0), "count"),
+        "decided": repeat_number(build, (lists, 1), np.int32(0), "decided"),
+        "last_score": repeat_number(build, (lists, 1), np.float32(np.inf), "last_score"),
+        "last_place": repeat_number(build, (lists, 1), ahead, "last_place"),
+        "index": repeat_number(build, (lists, most), np.int32(0), "index"),
+        "score": repeat_number(build, (lists, most), np.float32(LOWEST), "score"),
     }
     outside = [*states.values(), scores, *boxes.parts]
 
@@ -139,7 +141,7 @@ def decided_in_blocks(scores: Value, boxes: Boxes, rule: Suppression, *, before:
     if isinstance(count, OpenSize):
         places = places.at_most(count - 1)  # those behind the list are no candidates
     is_candidate = (best > LOWEST) & (numbers(inner, size) + decided < before)
-    kept, last = _kept_of_block(Boxes(*parts), is_candidate, places, index, number, rule)
+    kept, last = _suppress_block(Boxes(*parts), is_candidate, places, index, number, rule)
     source, is_new = _sources(kept, number, most)
     total = (number + kept.sum(1).cast(DType.INT32)).at_most(most)
     score_there, decided = picked(best, last), decided + last + 1
@@ -189,7 +191,7 @@ def _sources(kept: Value, number: Value, most: int) -> tuple[Value, Value]:
     return source.at_least(0).cast(DType.INT32), source > -1
 
 
-def _kept_of_block(
+def _suppress_block(
     boxes: Boxes,
     is_candidate: Value,
     places: Value,
@@ -214,15 +216,15 @@ def _kept_of_block(
     )
     candidates = is_candidate.cast(DType.FLOAT32).reshape(lists, 1, size)
     if rule.shrinks:
-        now, before = _repeated_while_shrinking(candidates, reached, reach, number, most, rule)
+        now, before = _iterate_with_decay(candidates, reached, reach, number, most, rule)
     else:
-        now, before = _repeated(rule.is_reached(reached, 0).chosen(0, candidates), reach)
+        now, before = _iterate(rule.is_reached(reached, 0).chosen(0, candidates), reach)
     place = numbers(build, size).cast(DType.FLOAT32)
     last = now.equals(before).reshape(lists, size).chosen(size - 1, place).smallest(1)
     return (place > last).chosen(0, now.reshape(lists, size)), last.cast(DType.INT32)
 
 
-def _repeated(possible: Value, reach: Value) -> tuple[Value, Value]:
+def _iterate(possible: Value, reach: Value) -> tuple[Value, Value]:
     """Which boxes (lists, 1, n) are kept, after the last repetition and after the one before."""
     now = before = possible
     for _ in range(REPEATS):
@@ -230,7 +232,7 @@ def _repeated(possible: Value, reach: Value) -> tuple[Value, Value]:
     return now, before
 
 
-def _repeated_while_shrinking(
+def _iterate_with_decay(
     candidates: Value,
     reached: Value,
     reach: Value,

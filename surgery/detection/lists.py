@@ -58,7 +58,7 @@ def numbers(build: Builder, count: Size) -> Value:
     return build.reshape(build.counted_numbers(count, "numbers"), (1, count))
 
 
-def filled(build: Builder, shape: Shape, number: np.generic, hint: str) -> Value:
+def repeat_number(build: Builder, shape: Shape, number: np.generic, hint: str) -> Value:
     """A constant of this shape that repeats one number, or a Tile of one where a size varies."""
     sizes = tuple(computable(dim, "the number of boxes") for dim in shape)
     one = build.constant(np.full([dim if isinstance(dim, int) else 1 for dim in sizes], number), hint)

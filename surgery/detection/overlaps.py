@@ -191,7 +191,7 @@ class Decay:
     least: float
     sigma: float | None = None
 
-    def lowered(self, scores: Value, overlap: Value, threshold: float) -> Value:
+    def lower(self, scores: Value, overlap: Value, threshold: float) -> Value:
         if self.sigma is None:
             weight = (overlap > threshold).chosen(1 - overlap, 1)
         else:

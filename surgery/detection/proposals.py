@@ -122,14 +122,14 @@ def _candidates(
     moves = [part.reshape(images, count) for part in codes.split(0)]
     facts = exact(info).reshape(1, fixed(numbers_of(info), "the size of im_info"))
     image_height, image_width = facts.slice(1, 0), facts.slice(1, 1)
-    (middle_x, reach_x), (middle_y, reach_y) = _moved(build, how, height, width, moves)
+    (middle_x, reach_x), (middle_y, reach_y) = _move_anchors(build, how, height, width, moves)
     boxes = Boxes(middle_x - reach_x, middle_y - reach_y, middle_x + reach_x, middle_y + reach_y)
     least_height, least_width = (facts.slice(1, place) * how.min_size for place in how.scale_places)
     if how.measures_unclipped:
-        boxes = _clipped(boxes, image_width, image_height)
+        boxes = _clip(boxes, image_width, image_height)
         is_large = (reach_x * 2 >= least_width) & (reach_y * 2 >= least_height)
     else:
-        boxes = _clipped(boxes, image_width - 1, image_height - 1)
+        boxes = _clip(boxes, image_width - 1, image_height - 1)
         is_large = (boxes.third - boxes.first + 1 >= least_width) & (
             boxes.fourth - boxes.second + 1 >= least_height
         )
@@ -177,7 +177,7 @@ def numbers_of(info: Value) -> int:
     return count
 
 
-def _moved(
+def _move_anchors(
     build: LayerBuilder, how: Proposing, height: Size, width: Size, moves: list[Value]
 ) -> list[tuple[Value, Value]]:
     """Anchors at every place, moved and stretched: middles and half sides along x, and along y, in pixels."""
@@ -216,7 +216,7 @@ def _along(build: LayerBuilder, places: Size, stride: float, low: Array, high: A
     return length, (begin + length * 0.5)
 
 
-def _clipped(boxes: Boxes, right: Value, bottom: Value) -> Boxes:
+def _clip(boxes: Boxes, right: Value, bottom: Value) -> Boxes:
     last = (right, bottom, right, bottom)
     return Boxes(*(part.at_most(end).at_least(0) for part, end in zip(boxes.parts, last, strict=True)))
 

@@ -107,7 +107,7 @@ def counted_top(build: Builder, layer: Layer, index: int, top: Value, count: Val
     return build.counted(top, 0, build.count(f"{layer.top_blob(index)}_count", count))
 
 
-def joined_rows(build: Builder, layer: Layer, parts: Sequence[Value]) -> Value:
+def concatenate_rows(build: Builder, layer: Layer, parts: Sequence[Value]) -> Value:
     """The rows of several values one after the other, without those that do not count; top 0 of the layer."""
     masks = []
     for part in parts:

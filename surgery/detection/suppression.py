@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.detection.blocks import decided_in_blocks, decided_in_groups
+from prototrt.surgery.detection.blocks import suppress_in_blocks, suppress_in_groups
 from prototrt.surgery.detection.lists import (
     LOWEST,
     KeptBoxes,
     best_of_rows,
     body_inputs,
-    filled,
     lengthened,
     numbers,
     picked,
+    repeat_number,
 )
 from prototrt.surgery.detection.overlaps import NATIVE, Boxes, Decay, Suppression
 from prototrt.surgery.ir import DType, OpenSize, computable, fixed, range_of
@@ -52,12 +52,12 @@ def suppressed(
     is_native = has_layer and range_of(lists).max * _pairs_of_parts(before) <= MOST_PAIRS
     is_small = before <= MOST_IN_GROUPS and range_of(lists).max * before**2 <= MOST_PAIRS
     if not is_native and not is_small:
-        return decided_in_blocks(marked, boxes, rule, before=before, most=most)
+        return suppress_in_blocks(marked, boxes, rule, before=before, most=most)
     best, places = best_of_rows(lengthened(marked, 1, before, LOWEST), before, rule.first_of_equals)
     if isinstance(size, OpenSize):
         places = places.at_most(size - 1)  # those behind the list are no candidates
     sorted_boxes = boxes.map(lambda part: picked(part, places))
-    decide = _natively if is_native else decided_in_groups
+    decide = _natively if is_native else suppress_in_groups
     return KeptBoxes(places, best, _first(decide(best > LOWEST, sorted_boxes, rule), most))
 
 
@@ -122,10 +122,10 @@ def _softly(scores: Value, boxes: Boxes, rule: Suppression, decay: Decay, most: 
     lists, size = (computable(dim, "the number of boxes") for dim in scores.shape)
     build = scores.build
     states = {
-        "count": filled(build, (lists, 1), np.int32(0), "count"),
+        "count": repeat_number(build, (lists, 1), np.int32(0), "count"),
         "scores": scores,
-        "index": filled(build, (lists, most), np.int32(0), "index"),
-        "score": filled(build, (lists, most), np.float32(LOWEST), "score"),
+        "index": repeat_number(build, (lists, most), np.int32(0), "index"),
+        "score": repeat_number(build, (lists, most), np.float32(LOWEST), "score"),
     }
     outside = [*states.values(), *boxes.parts]
     inner = build.body()
@@ -140,7 +140,7 @@ def _softly(scores: Value, boxes: Boxes, rule: Suppression, decay: Decay, most: 
     goes_on = (is_valid & (number < most)).cast(DType.FLOAT32).largest(0, 1) > 0
     results = [
         number,
-        is_mine.chosen(LOWEST, decay.lowered(now, overlap, rule.threshold)),
+        is_mine.chosen(LOWEST, decay.lower(now, overlap, rule.threshold)),
         is_next.chosen(place, index),
         is_next.chosen(best, score),
         goes_on.reshape(),

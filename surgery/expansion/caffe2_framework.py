@@ -50,7 +50,7 @@ class Caffe2(Framework):
     kind = "operator"
     sources = ("predict_net", "init_net")
     filler = "the init net holds"
-    lets_tops_be_absent = True
+    allows_missing_tops = True
     computes_with_constants = True
 
     def advice(self, layer: Layer) -> str:

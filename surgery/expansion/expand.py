@@ -275,7 +275,7 @@ class Expander:
     def _refuse_other_tops(self, layer: Layer, expected: int) -> None:
         """Raise ``NetError`` unless the layer has as many tops as its rule returns values."""
         is_short = expected < len(layer.tops)
-        if expected > len(layer.tops) or (is_short and not self.framework.lets_tops_be_absent):
+        if expected > len(layer.tops) or (is_short and not self.framework.allows_missing_tops):
             raise NetError(
                 f"has {plural(len(layer.tops), layer.top_word)}, expected {expected}",
                 origin=layer.origin,

@@ -29,7 +29,7 @@ class Framework(ABC):
     rules: Registry[str, LayerRule]
     kind: str
     sources: tuple[str, str]
-    lets_tops_be_absent = False
+    allows_missing_tops = False
     """Whether a rule may return fewer values than the layer has tops. The remaining tops are not tensors."""
     takes_overrides = False
     """Whether a user can set the fields of a layer, its type among them."""

@@ -72,13 +72,15 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
         )
         one, two = (each.transpose(0, 2, 3, 1) for each in (x, y))
         products = one.reshape(count, channels[0], 1) * two.reshape(count, 1, channels[1])
-    sums = _summed(build, products.reshape(count, channels[0] * channels[1]), *_pairs(*channels, outputs))
+    sums = _sum_by_place(
+        build, products.reshape(count, channels[0] * channels[1]), *_pairs(*channels, outputs)
+    )
     if layer.param.sum_pool:
         return [sums.reshape(items, outputs, 1, 1)]
     return [sums.reshape(items, height, width, outputs).transpose(0, 3, 1, 2)]
 
 
-def _summed(build: LayerBuilder, products: Value, places: Array, signs: Array) -> Value:
+def _sum_by_place(build: LayerBuilder, products: Value, places: Array, signs: Array) -> Value:
     """The sums (N, outputs) of signed products (N, pairs): ``places`` (outputs, most), of which the rest are a zero."""
     padded = products.apply(ops.Pad((0, 0), (0, 1))).transpose(1, 0)
     seen = padded.gathered(build.constant(places, "places"))

@@ -44,10 +44,10 @@ def dense_block(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, H, W)")
     stored = _read(build, layer, count, growth, fixed(x.shape[1], "the number of channels"))
     for transition in stored:
-        y = _normalized(build, x, transition.norm)
+        y = _normalize(build, x, transition.norm)
         if transition.squeeze is not None and transition.squeezed_norm is not None:
-            y = _normalized(build, _convolved(build, y, transition.squeeze), transition.squeezed_norm)
-        x = build.add(ops.Concat(1), x, _convolved(build, y, transition.filter))
+            y = _normalize(build, _convolve(build, y, transition.squeeze), transition.squeezed_norm)
+        x = build.add(ops.Concat(1), x, _convolve(build, y, transition.filter))
     return [x]
 
 
@@ -137,12 +137,12 @@ def _norm(blobs: list[Array], factor: float) -> _Norm:
     return _Norm(*(map_elements(lambda array: array.astype(np.float32), array) for array in exact))
 
 
-def _normalized(build: LayerBuilder, x: Value, norm: _Norm) -> Value:
+def _normalize(build: LayerBuilder, x: Value, norm: _Norm) -> Value:
     scale, shift = build.constant(norm.scale, "scale"), build.constant(norm.shift, "shift")
     return build.add(ops.LeakyReLU(), build.add(ops.Affine(), x, scale, shift, hint="normalized"))
 
 
-def _convolved(build: LayerBuilder, x: Value, weights: Array) -> Value:
+def _convolve(build: LayerBuilder, x: Value, weights: Array) -> Value:
     pad = tuple(size // 2 for size in weights.shape[2:])
     bias = build.constant(np.broadcast_to(np.float32(0), (len(weights),)), "bias")
     return build.add(ops.Convolution((1, 1), pad, (1, 1)), x, build.constant(weights, "filter"), bias)

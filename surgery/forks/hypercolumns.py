@@ -46,7 +46,7 @@ def hypercolumns(build: LayerBuilder, layer: Layer, x: Value, *maps: Value) -> l
         expect_axes(layer, index, value, "(N, C, H, W)")
     size = fixed(x.shape[2], "the height"), fixed(x.shape[3], "the width")
     refuse_length(max(size))
-    columns = [_enlarged(build, layer, index, value, size) for index, value in enumerate(maps, 1)]
+    columns = [_enlarge(build, layer, index, value, size) for index, value in enumerate(maps, 1)]
     joined = build.add(ops.Concat(1), *columns) if len(columns) > 1 else columns[0]
     pixels, ratio = size[0] * size[1], max(int(layer.param.skip_ratio), 1)
     step = next(step for step in range(min(ratio, pixels), 0, -1) if pixels % step == 0)
@@ -54,7 +54,7 @@ def hypercolumns(build: LayerBuilder, layer: Layer, x: Value, *maps: Value) -> l
     return [rows.reshape(*rows.shape, 1, 1), own]
 
 
-def _enlarged(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tuple[int, int]) -> Value:
+def _enlarge(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tuple[int, int]) -> Value:
     """The map as large as the image: pixel i is at ``(i - (scale - 1) / 2) / scale``, inside of the map."""
     scale = size[0] // fixed(x.shape[2], "the height of a map")
     for axis in (3, 2):

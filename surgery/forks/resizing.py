@@ -46,7 +46,7 @@ def deephi_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     scales = _pair_of_fields(param, "scale_h", "scale_w")
     if any(isinstance(size, OpenSize) for size in x.shape[2:]):
-        return [_repeated_by_whole(build, param, x, scales)]
+        return [_repeat_by_factors(build, param, x, scales)]
     height, width = fixed_sizes(x.shape[2:])
     new_size = _pair_of_fields(param, "new_height", "new_width")
     if (new_size is None) == (scales is None):
@@ -76,7 +76,7 @@ def _between_middles(size: int, new: int) -> tuple[Array, Array, Array]:
     return first, np.minimum(first + 1, size - 1), places - first
 
 
-def _repeated_by_whole(
+def _repeat_by_factors(
     build: LayerBuilder, param: Any, x: Value, scales: tuple[float, float] | None
 ) -> Value:
     """x (N, C, H, W), of sizes that vary, with each element as often as the scales say."""
@@ -99,7 +99,7 @@ def _pair_of_fields(param: Any, height: str, width: str) -> tuple[float, float] 
 
 
 @python_rule("resize.resize_to_same_size")
-def repeated_and_joined(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
+def repeat_and_concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[Value]:
     """Maps enlarged by copies to the size of the first, and joined along the channels. From MEnet.
 
     Becomes: Reshape, Tile, Pad, Concat.

@@ -116,11 +116,11 @@ class Geometry:
     def op(self) -> Convolution:
         return Convolution(self.stride, self.pad, self.dilation, self.group)
 
-    def convolved(self, build: LayerBuilder, x: Value, kernel: Value, bias: Value) -> Value:
+    def convolve(self, build: LayerBuilder, x: Value, kernel: Value, bias: Value) -> Value:
         """Each item of ``x`` convolved."""
-        items = self.padded(build, self.batched(build, x))
+        items = self.add_padding(build, self.merge_items(build, x))
         y = build.add(self.op, self.overhung(build, items), kernel, bias)
-        return self.restored(build, self.without_overhang(build, y, items), x)
+        return self.restore_items(build, self.without_overhang(build, y, items), x)
 
     def bias(self, build: LayerBuilder, layer: Layer) -> Value:
         """The stored bias (num_output,), zeros where ``bias_term`` is false."""
@@ -128,12 +128,12 @@ class Geometry:
             return build.constant(np.broadcast_to(np.float32(0), (self.outputs,)), "no_bias")
         return build.parameter(layer, (self.outputs,), "bias", filler="bias_filler", kind="bias")
 
-    def batched(self, build: LayerBuilder, x: Value) -> Value:
+    def merge_items(self, build: LayerBuilder, x: Value) -> Value:
         """``x`` with one axis of items before the channels."""
         items = x.shape[:1] if self.axis == 1 else (open_count(x.shape[: self.axis], "an axis of items"),)
         return build.reshape(x, (*items, *x.shape[self.axis :]), hint="items")
 
-    def padded(self, build: LayerBuilder, x: Value) -> Value:
+    def add_padding(self, build: LayerBuilder, x: Value) -> Value:
         """``x`` (N, C, ...) with zeros on each of its sides, where the fields state a number for each."""
         if self.sides is None:
             return x
@@ -180,7 +180,7 @@ class Geometry:
         overhangs = (most - room) // (most + 1)  # 1 where there is less than no room, else 0
         return room // self.stride[place] + 1 + overhangs
 
-    def restored(self, build: LayerBuilder, y: Value, x: Value) -> Value:
+    def restore_items(self, build: LayerBuilder, y: Value, x: Value) -> Value:
         """``y`` with the items' axes of ``x``."""
         return build.reshape(y, (*x.shape[: self.axis], *y.shape[1:]), hint="restored")
 

@@ -78,8 +78,8 @@ class Maxima:
         parts: list[Value] = []
         starts: list[Size] = [0]
         widths: list[Size] = []
-        for tall in _doubled(build, x, 2):
-            for wide in _doubled(build, tall, 3):
+        for tall in _window_maxima(build, x, 2):
+            for wide in _window_maxima(build, tall, 3):
                 height, width = (computable(dim) for dim in wide.shape[2:])
                 parts.append(wide.reshape(images, channels, height * width))
                 starts.append(starts[-1] + height * width)
@@ -89,7 +89,7 @@ class Maxima:
         return cls(rows, starts[-1], *_tables(build, starts[:-1], widths), levels)
 
 
-def _doubled(build: Builder, x: Value, axis: int) -> list[Value]:
+def _window_maxima(build: Builder, x: Value, axis: int) -> list[Value]:
     """The largest elements of all windows of 1, 2, 4, ... elements along an axis of x (N, C, H, W)."""
     tables, size = [x], computable(x.shape[axis])
     for level in range(range_of(size).max.bit_length() - 1):

@@ -33,7 +33,7 @@ def with_aligned_corners(build: Builder, x: Value, out: Sizes) -> Value:
         refuse_length(max(range_of(size).max for size in out))
         return x if sizes == out else build.add(Resize(*out), x)
     height, width = fixed_sizes(out)
-    return stretched(build, stretched(build, x, 3, width), 2, height)
+    return stretch(build, stretch(build, x, 3, width), 2, height)
 
 
 def size_of_bottom(layer: Layer, like: Value) -> Sizes:
@@ -50,7 +50,7 @@ def fixed_sizes(sizes: Sequence[Dim]) -> Pair:
     return fixed(sizes[0], "the height"), fixed(sizes[1], "the width")
 
 
-def stretched(build: Builder, x: Value, axis: int, out: int) -> Value:
+def stretch(build: Builder, x: Value, axis: int, out: int) -> Value:
     """Axis 2 or 3 of x (N, C, H, W) with ``out`` elements: means of two neighbours, the ends stay the ends.
 
     As a product with a matrix, or where that is large, picked and added.

@@ -11,7 +11,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import expect_axes, misfit
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.images.sampling import Tap, crossed, pixel_rows, sampled
+from prototrt.surgery.images.sampling import Tap, cross, pixel_rows, sampled
 from prototrt.surgery.ir import AtMost, DType, Size, computable
 from prototrt.surgery.ops import Gather
 
@@ -118,5 +118,5 @@ def sampled_regions(x: Value, rois: Rois, ys: list[Tap], xs: list[Tap]) -> Value
     """The map where the taps of rows (R, P) and columns (R, Q) cross: (R, P, Q, C)."""
     count = rois.image.shape[0]
     origin = rois.origins(rois.height * rois.width).reshape(count, 1, 1)
-    rows, columns = crossed(ys, xs)
+    rows, columns = cross(ys, xs)
     return sampled(pixel_rows(x), origin, rows, columns, rois.width)

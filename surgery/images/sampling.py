@@ -32,7 +32,7 @@ def pixel_rows(x: Value) -> Value:
     return x.transpose(0, 2, 3, 1).reshape(items * height * width, channels)
 
 
-def crossed(ys: Sequence[Tap], xs: Sequence[Tap]) -> list[list[Tap]]:
+def cross(ys: Sequence[Tap], xs: Sequence[Tap]) -> list[list[Tap]]:
     """Taps of rows (R, P) as (R, P, 1), and of columns (R, Q) as (R, 1, Q): they meet at each element of a grid."""
     return [
         [Tap(across(tap.index, axis), across(tap.weight, axis)) for tap in taps]

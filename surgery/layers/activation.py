@@ -30,11 +30,11 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
     """
     param = layer.param
-    top = _limited(build, x, param.negative_slope, 6.0 if param.relu6 else None)
+    top = _limit(build, x, param.negative_slope, 6.0 if param.relu6 else None)
     return [top] if len(layer.tops) < 2 else [top, _is_above(x, 0)]
 
 
-def _limited(build: LayerBuilder, x: Value, slope: float, limit: float | None) -> Value:
+def _limit(build: LayerBuilder, x: Value, slope: float, limit: float | None) -> Value:
     """``max(x, 0) + slope * min(x, 0)``, or the limit, if that is smaller."""
     if limit is None:
         return build.add(LeakyReLU(slope), x)
@@ -58,7 +58,7 @@ def relu6(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     is_own = layer.message.HasField("relu6_param")
     slope = (layer.message.relu6_param if is_own else layer.param).negative_slope
-    return [_limited(build, x, slope, 6)]
+    return [_limit(build, x, slope, 6)]
 
 
 @layer_rule("PReLU")

@@ -42,7 +42,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     if field_if_set(param, "scale_bias") or param.HasField("scale_filler") or param.HasField("bias_filler"):
         return [_with_scale_and_bias(build, layer, x)]
-    _refuse_learning(layer)
+    _refuse_learning_rates(layer)
     uses_batch = field_if_set(param, "use_global_stats") is False
     is_inside = bool(param.add_eps_before_sqrt)
     if uses_batch and layer.blobs is None:
@@ -54,7 +54,7 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [_of_batch(x, param.eps, is_inside)]
     (stored,) = factor.array
     share = 0.0 if stored == 0 else 1.0 / float(stored)
-    return [_normalized(build, x, _ChannelStatistics(mean, variance, float(param.eps), share, is_inside))]
+    return [_normalize(build, x, _ChannelStatistics(mean, variance, float(param.eps), share, is_inside))]
 
 
 def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
@@ -68,7 +68,7 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
     bias = build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias").array
     eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
-    return _normalized(build, x, _ChannelStatistics(mean, variance, eps), scale, bias)
+    return _normalize(build, x, _ChannelStatistics(mean, variance, eps), scale, bias)
 
 
 def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Array]:
@@ -95,7 +95,7 @@ class _ChannelStatistics:
         return np.asarray(np.sqrt(stored + self.eps) if self.eps_is_inside else np.sqrt(stored) + self.eps)
 
 
-def _normalized(
+def _normalize(
     build: LayerBuilder,
     x: Value,
     of: _ChannelStatistics,
@@ -113,7 +113,7 @@ def _normalized(
     return affine(build, x, scale, shift, of.eps if is_plain else None)
 
 
-def _refuse_learning(layer: Layer) -> None:
+def _refuse_learning_rates(layer: Layer) -> None:
     """Statistics are counted, not learned: Caffe ends the process where a learning rate is stated.
 
     Not where three are stated, as older files do: it takes them for zeros.
@@ -173,7 +173,7 @@ def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     )
     is_first_form = layer.param.HasField("moving_average") and not layer.param.HasField("eps")
     eps = _EPS_OF_FIRST_YJXIONG if is_first_form else float(layer.param.eps)
-    return _normalized(build, x, _ChannelStatistics(mean, variance, eps), slope, bias)
+    return _normalize(build, x, _ChannelStatistics(mean, variance, eps), slope, bias)
 
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:

@@ -16,7 +16,7 @@ from prototrt.surgery.building.layer_builder import (
 )
 from prototrt.surgery.images.kernels import DEPTHWISE, Geometry, geometry_of
 from prototrt.surgery.ir import OpenSize, fixed
-from prototrt.surgery.layers.windows import laid_out
+from prototrt.surgery.layers.windows import gather_windows
 from prototrt.surgery.ops import ADD, Deconvolution, Pad, Patches
 
 
@@ -33,7 +33,7 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``conv_layer.cpp``; the same of
     foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
     """
-    return _convolved(build, layer, geometry_of(layer, x.shape), [x, *others])
+    return _convolve(build, layer, geometry_of(layer, x.shape), [x, *others])
 
 
 @layer_rule(*DEPTHWISE)
@@ -44,7 +44,7 @@ def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> li
     Bottoms, tops and blobs: as of Convolution.
     Source: ``conv_dw_layer.cpp``, ``depthwise_conv_layer.cpp`` of the forks.
     """
-    return _convolved(build, layer, geometry_of(layer, x.shape), [x, *others])
+    return _convolve(build, layer, geometry_of(layer, x.shape), [x, *others])
 
 
 @layer_rule("Deconvolution")
@@ -65,13 +65,13 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     op = Deconvolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     tops = []
     for bottom in (x, *others):
-        items = geometry.batched(build, bottom)
+        items = geometry.merge_items(build, bottom)
         y = (
             build.add(op, items, kernel, bias)
             if geometry.sides is None
             else _cut(build, op, geometry, items, kernel, bias)
         )
-        tops.append(geometry.restored(build, y, bottom))
+        tops.append(geometry.restore_items(build, y, bottom))
     return tops
 
 
@@ -100,30 +100,30 @@ def im2col(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         fix = "set axis to an earlier one, or add a Reshape before this layer"
         raise misfit(layer, 0, x, f"at least one axis after the channel axis, {geometry.axis}", fix)
     op = Patches(geometry.kernel, geometry.stride, geometry.pad, geometry.dilation)
-    batched = geometry.batched(build, x)
+    batched = geometry.merge_items(build, x)
     items = geometry.overhung(build, batched)
     is_open = any(isinstance(size, OpenSize) for size in items.shape[2:])
     patches = _open_patches(build, items, op) if is_open else build.add(op, items)
-    return [geometry.restored(build, geometry.without_overhang(build, patches, batched), x)]
+    return [geometry.restore_items(build, geometry.without_overhang(build, patches, batched), x)]
 
 
 def _open_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
     """What each window over x (N, C, ...) sees, where sizes vary."""
     if any(op.pad):
         x = build.add(Pad((0, 0, *op.pad), (0, 0, *op.pad)), x, hint="padded")
-    seen = laid_out(build, x, op.window, op.stride, op.dilation)
+    seen = gather_windows(build, x, op.window, op.stride, op.dilation)
     places, windows = range(2, len(seen.shape), 2), range(3, len(seen.shape), 2)
     seen = seen.transpose(0, 1, *places, *windows)
     channels = fixed(x.shape[1], "axis 1 (channels)") * math.prod(op.window)
     return seen.reshape(x.shape[0], channels, *seen.shape[-len(windows) :])
 
 
-def _convolved(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:
+def _convolve(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:
     _refuse_unequal(layer, bottoms)
     geometry.refuse_group()
     kernel = build.parameter(layer, geometry.kernel_shape, "weights", filler="weight_filler")
     bias = geometry.bias(build, layer)
-    return [geometry.convolved(build, bottom, kernel, bias) for bottom in bottoms]
+    return [geometry.convolve(build, bottom, kernel, bias) for bottom in bottoms]
 
 
 def _refuse_unequal(layer: Layer, bottoms: list[Value]) -> None:

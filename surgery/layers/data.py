@@ -15,7 +15,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import Array, DType
-from prototrt.surgery.layers.preprocessing import preprocessed
+from prototrt.surgery.layers.preprocessing import preprocess
 
 
 @layer_rule("Input")
@@ -37,7 +37,7 @@ def input_layer(build: LayerBuilder, layer: Layer) -> list[Value]:
     ]
     tops = [_input(build, top, shape) for top, shape in zip(layer.tops, shapes_in_file, strict=True)]
     if layer.message.HasField("transform_param"):
-        tops[:1] = [preprocessed(build, layer, top) for top in tops[:1]]
+        tops[:1] = [preprocess(build, layer, top) for top in tops[:1]]
     return tops
 
 
@@ -67,13 +67,13 @@ def dummy_data(build: LayerBuilder, layer: Layer) -> list[Value]:
     for index, shape in enumerate(dummy_shapes(layer)):
         fillers = param.data_filler
         filler: Any = fillers[index if len(fillers) > 1 else 0] if fillers else None
-        tops.append(build.constant(_filled(layer, index, filler, shape), "data"))
+        tops.append(build.constant(_fill(layer, index, filler, shape), "data"))
         if filler is None or filler.type == "constant":  # others are filled at every call
-            build.memory.tell([layer.tops[index]], _kept(layer))
+            build.memory.tell([layer.tops[index]], _overwriting_warning(layer))
     return tops
 
 
-def _kept(layer: Layer) -> str:
+def _overwriting_warning(layer: Layer) -> str:
     """The warning about a layer that overwrites numbers that Caffe makes once."""
     return (
         f'what {layer.type} "{layer.name}" made: in Caffe the next call finds what this one left there,'
@@ -100,7 +100,7 @@ def dummy_shapes(layer: Layer) -> list[tuple[int, ...]]:
     return [tuple(param.shape[index if len(param.shape) > 1 else 0].dim) for index in range(count)]
 
 
-def _filled(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Array:
+def _fill(layer: Layer, index: int, filler: Any, shape: tuple[int, ...]) -> Array:
     if any(dim < 1 for dim in shape):
         raise ShapeError(
             f"shape is {shape}, expected sizes of at least 1",
@@ -141,7 +141,7 @@ def parameter(build: LayerBuilder, layer: Layer) -> list[Value]:
         raise ShapeError(
             f"shape is {shape}, expected sizes of at least 1", fix="write positive sizes into parameter_param"
         )
-    build.memory.tell(layer.tops, _kept(layer))
+    build.memory.tell(layer.tops, _overwriting_warning(layer))
     return [build.parameter(layer, shape, "parameter")]
 
 

@@ -52,7 +52,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list
             fix="give it another bottom, or for a multiple of this one the operation SUM with a coeff",
         )
     if layer.param.coeff_blob and layer.param.operation == layer.param.SUM:
-        bottoms = _times_factors(build, layer, bottoms)
+        bottoms = _apply_coefficients(build, layer, bottoms)
     bottoms = [bottoms[0], *(_beside_cudnn(build, bottoms[0], other) for other in bottoms[1:])]
     refuse_other_shapes(build, layer, bottoms)
     param = layer.param
@@ -79,7 +79,7 @@ def _beside_cudnn(build: LayerBuilder, x: Value, other: Value) -> Value:
     return other.reshape(*x.shape) if is_cudnns and longer.shape == (*shorter.shape, 1) else other
 
 
-def _times_factors(build: LayerBuilder, layer: Layer, bottoms: list[Value]) -> list[Value]:
+def _apply_coefficients(build: LayerBuilder, layer: Layer, bottoms: list[Value]) -> list[Value]:
     """All bottoms but the last, each item times its factor, which the last bottom holds."""
     *terms, factors = bottoms
     shape = terms[0].shape

@@ -46,13 +46,13 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
                 fix=f'use "{supported[0]}", or leave it out',
             )
     items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
-    places = _projected if param.transform_type == "projective" else _moved
+    places = _projective_taps if param.transform_type == "projective" else _affine_taps
     ys, xs = places(build, layer, theta, items, (rows, columns), _output_size(param, rows, columns))
     read = sampled(pixel_rows(image), origins_of_items(build, items, rows * columns), ys, xs, columns)
     return [read.transpose(0, 3, 1, 2)]
 
 
-def _moved(
+def _affine_taps(
     build: LayerBuilder, layer: Layer, theta: Value, items: Size, sizes: tuple[Size, Size], out: Pair
 ) -> tuple[list[Tap], list[Tap]]:
     """The rows and columns of the image for each element of the top, by an affine transformation."""
@@ -66,7 +66,7 @@ def _moved(
     return down, across
 
 
-def _projected(
+def _projective_taps(
     build: LayerBuilder, layer: Layer, theta: Value, items: Size, sizes: tuple[Size, Size], out: Pair
 ) -> tuple[list[Tap], list[Tap]]:
     """The same by a projective transformation, whose grid reaches from border to border."""

@@ -41,8 +41,8 @@ def normalize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     expect_axes(layer, 0, x, "(N, C, ...) with up to four axes", 2, 4)
     if _has_learned_scale(build, layer):
-        return [_scaled_to_norm(build, layer, x)]
-    top, norm = _divided_by_norm(layer, build.aligned(x, 4, 0))
+        return [_scale_to_norm(build, layer, x)]
+    top, norm = _divide_by_norm(layer, build.aligned(x, 4, 0))
     return [top, norm] if len(layer.tops) == 2 else [top]
 
 
@@ -62,7 +62,7 @@ def _has_learned_scale(build: LayerBuilder, layer: Layer) -> bool:
     return which_fork(build, layer, "happynear") == "ssd"
 
 
-def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+def _scale_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     param = layer.message.norm_param
     axes = tuple(range(1, len(x.shape))) if param.across_spatial else (1,)
     total = (x * x).named("squares").sum(*axes)
@@ -73,7 +73,7 @@ def _scaled_to_norm(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     return y * build.aligned(factor, len(x.shape), 1 if shape else 0)
 
 
-def _divided_by_norm(layer: Layer, x: Value) -> tuple[Value, Value]:
+def _divide_by_norm(layer: Layer, x: Value) -> tuple[Value, Value]:
     """``x`` over its norm at each place, and the norms."""
     kind = layer.message.normalize_param.normalize_type
     if kind not in ("L2", "L1"):

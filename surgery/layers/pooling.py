@@ -18,7 +18,7 @@ from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.images.spatial import per_axis
 from prototrt.surgery.ir import DType, OpenSize, computable
 from prototrt.surgery.layers.pooling_geometry import Sizes, Span, geometry, spans
-from prototrt.surgery.layers.windows import elements_seen, laid_out
+from prototrt.surgery.layers.windows import gather_windows, window_elements
 from prototrt.surgery.ops import (
     MAXIMUM,
     AveragePool,
@@ -58,7 +58,7 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     is_open = any(isinstance(dim, OpenSize) for dim in x.shape[2:])
     if param.global_pooling and is_open and len(layer.tops) == 1:
         geometry(param, (1,) * (len(x.shape) - 2))  # it refuses what Caffe refuses
-        return [_pooled_whole(build, param, x)]
+        return [_pool_globally(build, param, x)]
     windows, strides, (before, after) = geometry(param, x.shape[2:])
     is_volume = len(x.shape) > 4
     if is_volume:
@@ -71,7 +71,7 @@ def pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [_dilated_max_pool(build, x, axis_spans, windows, dilation)]
     if param.pool == param.MAX and len(layer.tops) == 2:
         return [_max_pool(build, x, *axis_spans), _max_pool_index(build, x, *axis_spans)]
-    return [pooled(build, param, x, *axis_spans)]
+    return [pool(build, param, x, *axis_spans)]
 
 
 MOST_OF_HOLES = 256
@@ -88,15 +88,15 @@ FIELDS_OF_VOLUMES = {
 """Fields that Pooling does not read, and the type that does."""
 
 
-def _pooled_whole(build: LayerBuilder, param: Any, x: Value) -> Value:
+def _pool_globally(build: LayerBuilder, param: Any, x: Value) -> Value:
     """One window over the whole input, whose size varies."""
     axes = tuple(range(2, len(x.shape)))
     if param.pool != param.STOCHASTIC:
         return build.add(Reduce(ReduceKind.MAX if param.pool == param.MAX else ReduceKind.MEAN, axes), x)
-    return weighted_by_themselves(x.sum(*axes), (x * x).sum(*axes))
+    return stochastic_mean(x.sum(*axes), (x * x).sum(*axes))
 
 
-def weighted_by_themselves(total: Value, squares: Value) -> Value:
+def stochastic_mean(total: Value, squares: Value) -> Value:
     """The means of windows whose elements and their squares add up to these, as ``StochasticPool`` defines them."""
     return (total > 0).chosen(squares / (total > 0).chosen(total, 1), 0)
 
@@ -167,10 +167,10 @@ def _along(axis: int, axes: int, size: int, others: int) -> Sizes:
     return tuple(size if place == axis else others for place in range(axes))
 
 
-def pooled(build: LayerBuilder, param: Any, x: Value, *axis_spans: Span) -> Value:
+def pool(build: LayerBuilder, param: Any, x: Value, *axis_spans: Span) -> Value:
     """What ``pool`` asks for: the largest, the mean or a weighted mean element of each window."""
-    pool = {param.MAX: _max_pool, param.AVE: _average_pool, param.STOCHASTIC: _stochastic_pool}
-    return pool.get(param.pool, _average_of_elements)(build, x, *axis_spans)
+    methods = {param.MAX: _max_pool, param.AVE: _average_pool, param.STOCHASTIC: _stochastic_pool}
+    return methods.get(param.pool, _average_of_elements)(build, x, *axis_spans)
 
 
 def _max_pool(build: LayerBuilder, x: Value, *axis_spans: Span) -> Value:
@@ -193,10 +193,10 @@ def _first_largest(build: LayerBuilder, x: Value, op: MaxPoolIndex) -> Value:
     padded = x
     if any(op.before + op.after):
         padded = build.add(Pad((0, 0, *op.before), (0, 0, *op.after), -math.inf), x, hint="padded")
-    seen = laid_out(build, padded, op.window, op.stride, (1, 1))
+    seen = gather_windows(build, padded, op.window, op.stride, (1, 1))
     items, channels, high, rows, wide, columns = seen.shape
     down, right = (
-        elements_seen(build, window, computable(count), stride) - before
+        window_elements(build, window, computable(count), stride) - before
         for window, count, stride, before in zip(
             op.window, (rows, columns), op.stride, op.before, strict=True
         )

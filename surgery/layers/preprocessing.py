@@ -16,7 +16,7 @@ from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Array, fixed
 
 
-def preprocessed(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+def preprocess(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     """``(x - mean) * scale`` as transform_param states it; if the option is not set, ``x`` and a warning.
 
     The images come cropped, as crop_size says. Mirroring is left out: Caffe does it at random.
@@ -92,17 +92,17 @@ def _mean_image(build: LayerBuilder, layer: Layer, x: Value) -> Array:
 def mean_files(model: Model) -> list[str]:
     """The mean images that data layers of the net name, as far as they exist."""
     named = {layer: layer.message.transform_param.mean_file for layer in model.layers}
-    return [file for layer, name in named.items() if name and (file := _searched(name, layer)) is not None]
+    return [file for layer, name in named.items() if name and (file := _find_file(name, layer)) is not None]
 
 
-def _searched(name: str, layer: Layer) -> str | None:
+def _find_file(name: str, layer: Layer) -> str | None:
     """A file that Caffe looks for in the working directory. Nets that moved have it beside them."""
     candidates = (Path(name), Path(layer.origin.file).parent / name)
     return next((str(candidate) for candidate in candidates if candidate.exists()), None)
 
 
 def _place_of_file(name: str, layer: Layer) -> str:
-    file = _searched(name, layer)
+    file = _find_file(name, layer)
     if file is not None:
         return file
     raise UnreadableFileError(

@@ -13,7 +13,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import OpenSize, Size, computable, fixed, open_count, range_of, symbols_of
 from prototrt.surgery.ir.range_words import larger_smallest
-from prototrt.surgery.layers.pooling import pooled, weighted_by_themselves
+from prototrt.surgery.layers.pooling import pool, stochastic_mean
 from prototrt.surgery.layers.pooling_geometry import refuse_padded_stochastic, spans
 from prototrt.surgery.ops import (
     Concat,
@@ -63,10 +63,10 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
                 fix=Worded("{}, or {}", lower, larger_smallest(symbols_of(size))) if ranges else lower,
             )
     if any(isinstance(size, OpenSize) for size in sizes):
-        return _pooled_in_calls(param, x, _Tiles(bins, window, pad))
+        return _pool_open(param, x, _Tiles(bins, window, pad))
     windows, pads = ((fixed(pair[0], "a size"), fixed(pair[1], "a size")) for pair in (window, pad))
     refuse_padded_stochastic(param, pads)
-    return pooled(build, param, x, *spans(x.shape, windows, windows, pads, pads))
+    return pool(build, param, x, *spans(x.shape, windows, windows, pads, pads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class _Tiles:
 
     def largest(self, x: Value) -> Value:
         """The largest element of each window."""
-        return self._reduced(x, Value.largest, pads_count=False)
+        return self._reduce(x, Value.largest, pads_count=False)
 
     def sums(self, x: Value) -> Value:
         """The sum of each window."""
-        return self._reduced(x, Value.sum, pads_count=True)
+        return self._reduce(x, Value.sum, pads_count=True)
 
-    def _reduced(self, y: Value, reduced: Callable[[Value, int], Value], *, pads_count: bool) -> Value:
+    def _reduce(self, y: Value, reduced: Callable[[Value, int], Value], *, pads_count: bool) -> Value:
         """Axis by axis. The pad is zeros if it counts; repeated edges do not change which element is the largest."""
         for axis, window, pad in zip((2, 3), self.windows, self.pads, strict=True):
             size, build = computable(y.shape[axis]), y.build
@@ -101,7 +101,7 @@ class _Tiles:
         return y
 
 
-def _pooled_in_calls(param: Any, x: Value, tiles: _Tiles) -> Value:
+def _pool_open(param: Any, x: Value, tiles: _Tiles) -> Value:
     if param.pool == param.MAX:
         return tiles.largest(x)
     if param.pool == param.AVE:
@@ -118,4 +118,4 @@ def _pooled_in_calls(param: Any, x: Value, tiles: _Tiles) -> Value:
                 Option("shapes"),
             ),
         )
-    return weighted_by_themselves(tiles.sums(x), tiles.sums(x * x))
+    return stochastic_mean(tiles.sums(x), tiles.sums(x * x))

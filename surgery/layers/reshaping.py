@@ -71,11 +71,11 @@ def _refuse_other_count(layer: Layer, shape: Shape, target: Shape, first: int, l
             f"shape is {shape}, which cannot become {target}",
             blob=f'bottom "{layer.bottom_blob(0)}"',
             because="the numbers of elements differ",
-            fix=_restated(layer, shape, first, last),
+            fix=_fitting_shape(layer, shape, first, last),
         )
 
 
-def _restated(layer: Layer, shape: Shape, first: int, last: int) -> str:
+def _fitting_shape(layer: Layer, shape: Shape, first: int, last: int) -> str:
     """Advice: a shape that fits, as near as possible to the one that the layer states; or usual sizes that fit it."""
     numbers = list(layer.param.shape.dim)
     fixes = [
@@ -138,7 +138,7 @@ def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: i
     if refusal is None and measure(shape) == measure(target):
         _refuse_second_meaning(layer, shape, target, first, last)
         return target
-    meant = _fitting(shape, first, last, dims)
+    meant = _fitting_shapes(shape, first, last, dims)
     if len(meant) > 1:
         raise ShapeError(
             f"shape is {shape}, which {dims} may make {' or '.join(map(str, meant))}",
@@ -152,7 +152,7 @@ def _target(build: LayerBuilder, layer: Layer, shape: Shape, first: int, last: i
         ]
         build.warn(f"the net states a shape of usual sizes, which vary: {' and '.join(differences)}")
     elif refusal is not None:
-        refusal.fix = _restated(layer, shape, first, last)
+        refusal.fix = _fitting_shape(layer, shape, first, last)
         raise refusal
     return target
 
@@ -164,7 +164,7 @@ def _refuse_second_meaning(layer: Layer, shape: Shape, target: Shape, first: int
     axes of size 1 are where the net has them.
     """
     dims = list(layer.param.shape.dim)
-    meant = _fitting(shape, first, last, dims, fixed_sizes=shape)
+    meant = _fitting_shapes(shape, first, last, dims, fixed_sizes=shape)
     others = [
         other
         for other in meant
@@ -198,7 +198,7 @@ def _numbers(shape: Shape, target: Shape, first: int, last: int) -> str:
     )
 
 
-def _fitting(
+def _fitting_shapes(
     shape: Shape, first: int, last: int, dims: Sequence[int], fixed_sizes: Shape = ()
 ) -> dict[Shape, Sequence[Dim]]:
     """The shapes with as many elements that the net may mean by usual sizes, and how it states them then.

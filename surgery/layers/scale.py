@@ -23,7 +23,7 @@ def scale(build: LayerBuilder, layer: Layer, x: Value, factor: Value | None = No
     """
     param = layer.param
     if factor is None:
-        axis, shape = _covered(param.axis, param.num_axes, x.shape)
+        axis, shape = _covered_axes(param.axis, param.num_axes, x.shape)
         factor = build.parameter(layer, shape, "scale", filler="filler", kind="scale")
     else:
         axis, shape = _fitted_axis(layer, param.axis, factor.shape, x.shape)
@@ -50,7 +50,7 @@ def bias(build: LayerBuilder, layer: Layer, x: Value, summand: Value | None = No
     """
     param = layer.param
     if summand is None:
-        axis, shape = _covered(param.axis, param.num_axes, x.shape)
+        axis, shape = _covered_axes(param.axis, param.num_axes, x.shape)
         summand = build.parameter(layer, shape, "bias", filler="filler", kind="bias")
     else:
         axis, _ = _fitted_axis(layer, param.axis, summand.shape, x.shape)
@@ -62,7 +62,7 @@ def affine(build: LayerBuilder, x: Value, scale: Array, shift: Array, epsilon: f
     return build.add(Affine(epsilon), x, build.constant(scale, "scale"), build.constant(shift, "shift"))
 
 
-def _covered(axis: int, num_axes: int, shape: Shape) -> tuple[int, Shape]:
+def _covered_axes(axis: int, num_axes: int, shape: Shape) -> tuple[int, Shape]:
     """The axes of the bottom that a learned blob covers: where they begin, and their sizes."""
     first = canonical_axis(axis, shape, "axis")
     if num_axes < -1:

@@ -30,7 +30,7 @@ def _ways(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value], index: in
     repairs = [way for way in ways[: 2 if len(bottoms) == 2 else 1] if way is not None]
     if measure(x) == measure(other):
         repairs.append(f'put a Reshape with the shape {dims(x)} between "{name}" and this layer')
-    elif (broadcasting := _broadcasting(layer)) and len(bottoms) == 2:
+    elif (broadcasting := _broadcast_type(layer)) and len(bottoms) == 2:
         repairs += _broadcast(broadcasting, (first, x), (name, other))
         repairs += _broadcast(broadcasting, (name, other), (first, x))
     for larger, smaller in ((name, first), (first, name)):
@@ -42,7 +42,7 @@ def _ways(build: LayerBuilder, layer: Layer, bottoms: Sequence[Value], index: in
     ]
 
 
-def _broadcasting(layer: Layer) -> str | None:
+def _broadcast_type(layer: Layer) -> str | None:
     """The layer that does the same with a smaller second bottom."""
     param = layer.param
     if param.operation == param.PROD:

@@ -35,11 +35,11 @@ def upsample(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = N
     """
     expect_axes(layer, 0, x, "(N, C, H, W)")
     if mask is None:
-        return [_repeated(build, layer, x)]
-    return [unpooled(build, layer, x, mask, _size_for_mask(build, layer, x))]
+        return [_repeat(build, layer, x)]
+    return [unpool(build, layer, x, mask, _size_for_mask(build, layer, x))]
 
 
-def _repeated(build: LayerBuilder, layer: Layer, x: Value) -> Value:
+def _repeat(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     """Every element ``scale`` times along height and width."""
     fields = [field.name for field, _ in layer.param.ListFields() if field.name != "scale"]
     if fields:
@@ -106,7 +106,7 @@ def _pooled_size(build: LayerBuilder, x: Value, size: Pair, fields: str, fix: st
     return meant
 
 
-def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Sizes) -> Value:
+def unpool(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Sizes) -> Value:
     """Each element of x (N, C, H, W) at the place in its plane that the mask holds, zeros elsewhere."""
     if mask.shape != x.shape:
         because = f'it says where each element of "{layer.bottom_blob(0)}" belongs'
@@ -123,7 +123,7 @@ def unpooled(build: LayerBuilder, layer: Layer, x: Value, mask: Value, size: Siz
     return build.reshape(y, (*x.shape[:2], *size))
 
 
-def _filled_by_windows(param: Any, x: Value) -> Sizes:
+def _size_of_windows(param: Any, x: Value) -> Sizes:
     """The size of an image that the windows of a Pooling fill, one for each place of x (N, C, H, W)."""
     kernels = _of_both_sides(param, "kernel", "kernel_size")
     strides, pads = _of_both_sides(param, "stride", "stride"), _of_both_sides(param, "pad", "pad")
@@ -173,8 +173,8 @@ def unpooling(build: LayerBuilder, layer: Layer, x: Value, mask: Value | None = 
             fix="state both unpool_h and unpool_w, or unpool_size for both",
         )
     if not sides and not param.HasField("unpool_size"):
-        return [unpooled(build, layer, x, mask, _filled_by_windows(param, x))]
+        return [unpool(build, layer, x, mask, _size_of_windows(param, x))]
     size = (int(param.unpool_h), int(param.unpool_w)) if sides else (int(param.unpool_size),) * 2
     fix = "use the type Upsample, which doubles the size"
     meant = _pooled_size(build, x, size, " and ".join(sides) or "unpool_size", fix)
-    return [unpooled(build, layer, x, mask, meant)]
+    return [unpool(build, layer, x, mask, meant)]

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.schema import enum_name
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.layers.pooling import pooled
+from prototrt.surgery.layers.pooling import pool
 from prototrt.surgery.layers.pooling_geometry import geometry, lengths_per_axis, spans
 from prototrt.surgery.ops import AveragePool, Convolution, Deconvolution, MaxPool, Pad
 
@@ -40,7 +40,7 @@ def convolution_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"filter_group is {param.filter_group}, expected a divisor of num_output, {param.num_output}",
             fix="leave filter_group out",
         )
-    return [_convolved(build, layer, param, x, windows, group=1)]
+    return [_convolve(build, layer, param, x, windows, group=1)]
 
 
 @layer_rule("Deconvolution3D")
@@ -80,19 +80,19 @@ def pooling_3d(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, L, H, W)")
     param = _param(layer, "pooling3d_param", "pooling_param")
     if param.global_pooling or any(map(param.HasField, _LENGTHS_OF_P3D)):
-        return [_pooled_of_p3d(build, param, x)]
+        return [_pool_of_p3d(build, param, x)]
     windows = _windows_of_c3d(param, 0)
     if any(windows.pad) and param.pool != param.AVE:
         raise NetError(
             f"pad is {windows.pad[-1]}, but pool is not AVE", fix="remove pad: C3D pads only for AVE"
         )
-    return [_pooled(build, param, x, windows, rounds_up=True)]
+    return [_pool(build, param, x, windows, rounds_up=True)]
 
 
 _LENGTHS_OF_P3D = ("kernel_l", "stride_l", "pad_l")
 
 
-def _pooled_of_p3d(build: LayerBuilder, param: Any, x: Value) -> Value:
+def _pool_of_p3d(build: LayerBuilder, param: Any, x: Value) -> Value:
     for field in filter(param.HasField, ("kernel_depth", "temporal_stride")):
         raise NetError(
             f"states {field} beside {' and '.join(filter(param.HasField, _LENGTHS_OF_P3D)) or 'global_pooling'}",
@@ -103,7 +103,7 @@ def _pooled_of_p3d(build: LayerBuilder, param: Any, x: Value) -> Value:
     if plain.pool not in (plain.MAX, plain.AVE):
         raise _neither_largest_nor_mean(plain)
     windows, strides, (pads, _) = geometry(plain, x.shape[2:])
-    return pooled(build, plain, x, *spans(x.shape, windows, strides, pads, pads))
+    return pool(build, plain, x, *spans(x.shape, windows, strides, pads, pads))
 
 
 @layer_rule("NdConvolution")
@@ -117,7 +117,7 @@ def nd_convolution(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     windows = _windows_of_shapes(layer, x)
     group = int(layer.param.group)
-    return [_without_ones(build, _convolved(build, layer, layer.param, x, windows, group))]
+    return [_without_ones(build, _convolve(build, layer, layer.param, x, windows, group))]
 
 
 @layer_rule("NdPooling")
@@ -130,7 +130,7 @@ def nd_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe3d ``cudnn_ndpooling_layer.cpp``.
     """
     windows = _windows_of_shapes(layer, x)
-    return [_without_ones(build, _pooled(build, layer.param, x, windows, rounds_up=False))]
+    return [_without_ones(build, _pool(build, layer.param, x, windows, rounds_up=False))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _windows_of_shapes(layer: Layer, x: Value) -> _VolumeWindows:
     return _VolumeWindows(*sizes)
 
 
-def _convolved(
+def _convolve(
     build: LayerBuilder, layer: Layer, param: Any, x: Value, windows: _VolumeWindows, group: int
 ) -> Value:
     outputs, channels = int(param.num_output), fixed(x.shape[1], "axis 1 (channels)")
@@ -226,7 +226,7 @@ def _bias(build: LayerBuilder, layer: Layer, param: Any, outputs: int) -> Value:
     return build.reshape(stored, (outputs,))
 
 
-def _pooled(build: LayerBuilder, param: Any, x: Value, windows: _VolumeWindows, *, rounds_up: bool) -> Value:
+def _pool(build: LayerBuilder, param: Any, x: Value, windows: _VolumeWindows, *, rounds_up: bool) -> Value:
     if param.pool not in (param.MAX, param.AVE):
         raise _neither_largest_nor_mean(param)
     sizes = [fixed(dim, f"axis {axis}") for axis, dim in enumerate(x.shape[2:], 2)]

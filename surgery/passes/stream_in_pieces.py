@@ -124,7 +124,7 @@ class _Pieces:
         self._old, self._steps = graph, steps
         self._names = step_axes(graph)
         self._rates = rates_of_steps(graph, self._names)
-        self._places = {old: self._placed(old) for old in self._rates if self._has_steps(old)}
+        self._places = {old: self._place(old) for old in self._rates if self._has_steps(old)}
         self._build = Builder(names_in(graph))
         self._new: dict[Value, Value] = {}
         self._flows: dict[Value, _Flow] = {}
@@ -224,7 +224,7 @@ class _Pieces:
             for dim, factors in zip(old.shape, self._names.of(old), strict=True)
         ]
 
-    def _placed(self, old: Value) -> _StepAxis:
+    def _place(self, old: Value) -> _StepAxis:
         names, sizes = zip(*(part for axis in self._parts(old) for part in axis), strict=True)
         streams = names.index(STREAMS) if names.count(STREAMS) == 1 else None
         return _StepAxis(sizes, names.index(STEPS), streams, self._rates[old])
@@ -302,13 +302,13 @@ class _Pieces:
         is_mixed = any(self._axis(value) in node.op.mixes(len(value.shape)) for value in streams)
         if is_mixed or any(value not in self._places for value in node.outputs):
             self._refuse(node)
-        inputs, delay, end = self._aligned(node, streams)
+        inputs, delay, end = self._align(node, streams)
         op = node.op
         if isinstance(op, Reshape):
             op = reshape_to(self._piece(node.outputs[0]).shape, inputs[0].shape)
         self._emit(node, op, inputs, delay, end)
 
-    def _aligned(self, node: Node, streams: Sequence[Value]) -> tuple[list[Value], int, int]:
+    def _align(self, node: Node, streams: Sequence[Value]) -> tuple[list[Value], int, int]:
         """The inputs of a node, with equal delays."""
         delay, end = (
             max(getattr(self._flows[value], name) for value in streams) for name in ("delay", "end")
@@ -362,12 +362,12 @@ class _Pieces:
             self._refuse(node)
         if not self._carried.issuperset(outer.states):
             self._refuse(node, "begins anew in each call")
-        inputs, delay, end = self._aligned(node, streams)
+        inputs, delay, end = self._align(node, streams)
         if delay:
-            scan, inputs = self._held(node, scan, inputs, self._places[streams[0]], delay)
+            scan, inputs = self._hold(node, scan, inputs, self._places[streams[0]], delay)
         self._emit(node, scan, inputs, delay, end)
 
-    def _held(
+    def _hold(
         self, node: Node, scan: Scan, inputs: Sequence[Value], place: _StepAxis, delay: int
     ) -> tuple[Scan, list[Value]]:
         """The Scan that keeps its states until the first step of the long call comes, and what it reads."""
@@ -417,7 +417,7 @@ class _Pieces:
         past = delay * stride + pad - flow.delay
         rows = self._with_past(flow.value, place, past)
         if pad and (flow.delay or fill):  # else the states begin as this padding
-            rows = self._filled(node, rows, place, flow.delay, fill, max(past, 0))
+            rows = self._fill(node, rows, place, flow.delay, fill, max(past, 0))
         y = self._places.get(node.outputs[0])
         count = extent + stride * (y.steps - 1 if y else 0)
         rows = self._cut(rows, 2 + axis, max(-past, 0), count)
@@ -446,7 +446,7 @@ class _Pieces:
         delay = max(self._flows[x].delay, before)
         rows = self._delayed(x, delay)
         if before > 0:
-            rows = self._filled(node, rows, place, delay, op.value)
+            rows = self._fill(node, rows, place, delay, op.value)
         around = Pad(_without(op.before, axis), _without(op.after, axis), op.value)
         self._emit(node, around, [rows], delay - before, max(end + after, 0))
 
@@ -492,7 +492,7 @@ class _Pieces:
             else self._build.add(Slice(axis, start, count), value, hint="cut")
         )
 
-    def _filled(
+    def _fill(
         self, node: Node, rows: Value, place: _StepAxis, first: int, fill: float, past: int = 0
     ) -> Value:
         """Rows with this number in those before step ``first`` of the stream."""

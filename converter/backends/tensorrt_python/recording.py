@@ -130,7 +130,7 @@ class RecordedOwner(StandIn):
         if not name.startswith(("add_", "mark_")):
             return getattr(self.real, name)
 
-        def called(*arguments: Any) -> Any:
+        def call(*arguments: Any) -> Any:
             result = getattr(self.real, name)(*map(as_argument, arguments))
             kind = RecordedOwner if name == "add_loop" else RecordedLayer
             if result is not None and not name.startswith("mark_"):
@@ -140,7 +140,7 @@ class RecordedOwner(StandIn):
             self.note(RecordedCall(name, self, arguments, made))
             return made
 
-        return called
+        return call
 
 
 def _is_already(value: Any, expected: Any) -> bool:

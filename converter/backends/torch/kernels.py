@@ -116,13 +116,13 @@ class _KernelText:
         return _TEXT.format(
             name=_NAME,
             arguments=", ".join(name for names in arrays for name in names.values()),
-            weights=_indented(1, lines["weights"]),
+            weights=_indent(1, lines["weights"]),
             place="(steps - 1 - step)" if self.op.reverse else "step",
-            step=_indented(3, lines["step"]),
-            first=_indented(4, lines["first"]),
+            step=_indent(3, lines["step"]),
+            first=_indent(4, lines["first"]),
             sign="+" if self.op.reverse else "-",
-            later=_indented(4, lines["later"]),
-            made=_indented(3, [*lines["made"], *stores]),
+            later=_indent(4, lines["later"]),
+            made=_indent(3, [*lines["made"], *stores]),
         )
 
     def _check(self) -> None:
@@ -156,10 +156,10 @@ class _KernelText:
             raise _NoKernelError
         key = value, gate if count else 0, wide and count > 0
         if key not in self._vectors:
-            self._vectors[key] = self._made(*key)
+            self._vectors[key] = self._expression(*key)
         return self._vectors[key]
 
-    def _made(self, value: Value, gate: int, wide: bool) -> str:
+    def _expression(self, value: Value, gate: int, wide: bool) -> str:
         if value in self._arrays:
             return self._state(value, wide)
         if value in self._read:
@@ -238,7 +238,7 @@ _INDICES = {False: ("unit", "is_unit"), True: ("column", "is_column")}
 """Where the elements of a vector are, and which of them there are: by whether it is wide."""
 
 
-def _indented(depth: int, lines: Sequence[str]) -> str:
+def _indent(depth: int, lines: Sequence[str]) -> str:
     return "\n".join(" " * 4 * depth + line for line in lines)
 
 

@@ -58,7 +58,7 @@ class PyCudaDevice:
         return None
 
     def _current(self) -> Any:
-        current = self._guarded("finding the current context", self.cuda.Context.get_current)
+        current = self._guard("finding the current context", self.cuda.Context.get_current)
         if current is None:
             raise EngineError(
                 "PyCUDA has no current context in this thread",
@@ -67,15 +67,15 @@ class PyCudaDevice:
         return current
 
     def allocate(self, size: int) -> int:
-        memory = self._guarded("allocating memory", self.cuda.mem_alloc, max(size, 1))
+        memory = self._guard("allocating memory", self.cuda.mem_alloc, max(size, 1))
         self._memory[int(memory)] = memory
         return int(memory)
 
     def free(self, address: int) -> None:
-        self._guarded("freeing memory", self._memory.pop(address).free)
+        self._guard("freeing memory", self._memory.pop(address).free)
 
     def allocate_pinned(self, size: int) -> Array:
-        pinned: Array = self._guarded(
+        pinned: Array = self._guard(
             "allocating the host's memory", self.cuda.pagelocked_empty, max(size, 1), np.uint8
         )
         return pinned[:size]
@@ -84,7 +84,7 @@ class PyCudaDevice:
         pass  # PyCUDA frees what nobody holds
 
     def create_stream(self) -> int:
-        return self.adopt_stream(self._guarded("making a stream", self.cuda.Stream))
+        return self.adopt_stream(self._guard("making a stream", self.cuda.Stream))
 
     def adopt_stream(self, stream: Any) -> int:
         handle = DEFAULT_STREAM if stream is None else handle_of(stream)
@@ -110,28 +110,28 @@ class PyCudaDevice:
     def synchronize(self, stream: int) -> None:
         handle = self._streams[stream]
         wait = self.cuda.Context.synchronize if handle is None else handle.synchronize
-        self._guarded("waiting for the GPU", wait)
+        self._guard("waiting for the GPU", wait)
 
     def wait(self, stream: int, other: int) -> None:
         if stream not in self._streams or other not in self._streams or self._streams[stream] is None:
             # A stream of another library: waiting for the whole GPU is slow, and right.
-            self._guarded("waiting for the GPU", self.cuda.Context.synchronize)
+            self._guard("waiting for the GPU", self.cuda.Context.synchronize)
             return
-        event = self._guarded("making an event", self.cuda.Event)
-        self._guarded("recording an event", event.record, self._streams[other])
-        self._guarded("waiting for an event", self._streams[stream].wait_for_event, event)
+        event = self._guard("making an event", self.cuda.Event)
+        self._guard("recording an event", event.record, self._streams[other])
+        self._guard("waiting for an event", self._streams[stream].wait_for_event, event)
 
     def zero(self, address: int, size: int, stream: int) -> None:
-        self._guarded("zeroing", self.cuda.memset_d8_async, address, 0, size, self._streams[stream])
+        self._guard("zeroing", self.cuda.memset_d8_async, address, 0, size, self._streams[stream])
 
     def upload(self, address: int, array: Array, stream: int) -> None:
-        self._guarded("copying", self.cuda.memcpy_htod_async, address, array, self._streams[stream])
+        self._guard("copying", self.cuda.memcpy_htod_async, address, array, self._streams[stream])
 
     def download(self, array: Array, address: int, stream: int) -> None:
-        self._guarded("copying", self.cuda.memcpy_dtoh_async, array, address, self._streams[stream])
+        self._guard("copying", self.cuda.memcpy_dtoh_async, array, address, self._streams[stream])
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
-        self._guarded("copying", self.cuda.memcpy_dtod_async, target, source, size, self._streams[stream])
+        self._guard("copying", self.cuda.memcpy_dtod_async, target, source, size, self._streams[stream])
 
     def copy_rows(
         self,
@@ -149,11 +149,11 @@ class PyCudaDevice:
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         raise CaptureError("PyCUDA has no CUDA graphs")
 
-    def _guarded(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _guard(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return call(*arguments)
         except self.cuda.Error as error:
-            raise _refused(what, error) from error
+            raise _refusal(what, error) from error
 
 
 def _driver() -> Any:
@@ -169,5 +169,5 @@ def _driver() -> Any:
         ) from error
 
 
-def _refused(what: str, error: Exception) -> EngineError:
+def _refusal(what: str, error: Exception) -> EngineError:
     return EngineError(f"PyCUDA failed at {what}: {error}", fix=_FIXES.get(type(error).__name__, SEE_DOCTOR))

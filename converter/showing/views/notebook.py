@@ -26,7 +26,7 @@ def notebook_progress(what: str) -> Started:
     if not is_notebook():
         return without_progress
 
-    def started(parts: int | None) -> Callable[[], object]:
+    def start(parts: int | None) -> Callable[[], object]:
         shown, done, last = _Bar(what), 0, 0.0
 
         def advance() -> None:
@@ -39,7 +39,7 @@ def notebook_progress(what: str) -> Started:
         shown.show(0, parts)
         return advance
 
-    return started
+    return start
 
 
 def notebook_build() -> Progress | None:

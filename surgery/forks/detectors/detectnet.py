@@ -48,7 +48,7 @@ _DECIDES_BY_COUNT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Clustering:
+class _ClusterOptions:
     """What ``param_str`` says, by the names of the source."""
 
     image_size_x: int
@@ -84,7 +84,7 @@ def cluster_detections(build: LayerBuilder, layer: Layer, coverage: Value, boxes
     ``modules/objdetect/src/cascadedetect.cpp``, ``groupRectangles``; ``modules/core``, ``partition``;
     ``modules/python/src2/cv2.cpp`` of 2.4 and later, where the numbers of rectangles are rounded.
     """
-    how = _clustering(layer)
+    how = _read_options(layer)
     _refuse_misfits(layer, how, coverage, boxes)
     images, rows = computable(coverage.shape[0], "the number of images"), min(*how.grid)
     rows = min(rows, fixed(coverage.shape[2], "the height of the grid"))
@@ -97,7 +97,7 @@ def cluster_detections(build: LayerBuilder, layer: Layer, coverage: Value, boxes
     ]
 
 
-def _clustering(layer: Layer) -> _Clustering:
+def _read_options(layer: Layer) -> _ClusterOptions:
     """The numbers in ``param_str``. Raises ``NetError``."""
     source = layer.param.param_str
     texts = source.split(",")
@@ -111,7 +111,7 @@ def _clustering(layer: Layer) -> _Clustering:
         ) from None
     width, height, stride, least, min_height, *further = whole
     classes, most = (*further, *_USUAL[len(further) :])
-    how = _Clustering(width, height, stride, threshold, least, eps, min_height, classes, most)
+    how = _ClusterOptions(width, height, stride, threshold, least, eps, min_height, classes, most)
     if not (0 < stride <= min(width, height) and classes > 0 and most > 0):
         problem = "expected positive sizes, a stride that fits into them, and at least one class and box"
         raise NetError(f"param_str is {shortened(repr(source))}, {problem}", fix=_FIX)
@@ -126,7 +126,7 @@ def _clustering(layer: Layer) -> _Clustering:
     return how
 
 
-def _refuse_misfits(layer: Layer, how: _Clustering, coverage: Value, boxes: Value) -> None:
+def _refuse_misfits(layer: Layer, how: _ClusterOptions, coverage: Value, boxes: Value) -> None:
     """Raise ``ShapeError`` or ``NetError`` unless the bottoms are two grids of places, as many tops as classes."""
     for index, bottom in enumerate((coverage, boxes)):
         expect_axes(layer, index, bottom, "(N, C, H, W)")
@@ -145,7 +145,7 @@ def _refuse_misfits(layer: Layer, how: _Clustering, coverage: Value, boxes: Valu
 
 
 def _corners(
-    build: LayerBuilder, boxes: Value, how: _Clustering, images: Size, rows: int, columns: int
+    build: LayerBuilder, boxes: Value, how: _ClusterOptions, images: Size, rows: int, columns: int
 ) -> Boxes:
     """Corners in whole pixels (N, places), which OpenCV takes for a corner and the sides of a rectangle."""
     height, width = how.cell
@@ -154,10 +154,10 @@ def _corners(
     starts = [build.constant(each[None].astype(np.float32), "start") for each in (across, down)]
     parts = boxes.slice(2, 0, rows).reshape(images, 4, rows * columns).split(1)
     flat = [part.reshape(images, rows * columns) for part in parts]
-    return Boxes(*(_rounded(part, starts[i % 2]) for i, part in enumerate(flat)))
+    return Boxes(*(_round(part, starts[i % 2]) for i, part in enumerate(flat)))
 
 
-def _rounded(x: Value, whole: Value | float = 0) -> Value:
+def _round(x: Value, whole: Value | float = 0) -> Value:
     """A number and a whole one, added and rounded without an error of the sum; halves go to the even number."""
     floor = x.floor()
     rest, lower = x - floor, floor + whole
@@ -165,7 +165,7 @@ def _rounded(x: Value, whole: Value | float = 0) -> Value:
     return (rest > 0.5).chosen(lower + 1, (rest.equals(0.5) & is_odd).chosen(lower + 1, lower))
 
 
-def _top(build: LayerBuilder, how: _Clustering, scores: Value, corners: Boxes) -> Value:
+def _top(build: LayerBuilder, how: _ClusterOptions, scores: Value, corners: Boxes) -> Value:
     """The objects of a class, (N, max_boxes, 5)."""
     least = float(np.nextafter(np.float32(how.gridbox_cvg_threshold), np.float32(-np.inf)))
     is_candidate = scores > least
@@ -246,7 +246,7 @@ def _places(build: Builder, count: int) -> Value:
 def _tolerance(lengths: Value, eps: float) -> Value:
     """How many whole pixels two similar boxes may be apart, by the sum of their smaller sides."""
     exactly = np.floor(eps * np.arange(_TABLE, dtype=np.float64) * 0.5)
-    tolerance = _looked_up(lengths, exactly, (lengths * (eps / 2)).floor())
+    tolerance = _look_up(lengths, exactly, (lengths * (eps / 2)).floor())
     return (lengths >= 0).chosen(tolerance, -1)
 
 
@@ -254,18 +254,18 @@ def _margin(sides: Value, eps: float) -> Value:
     """How many whole pixels a box may stand out of one that holds it, by a side of the latter."""
     exactly = np.rint(eps * np.arange(_TABLE, dtype=np.float64))
     length = abs(sides)
-    margin = _looked_up(length, exactly, _rounded(length * eps))
+    margin = _look_up(length, exactly, _round(length * eps))
     return (sides >= 0).chosen(margin, -margin)
 
 
 def _as_float16(x: Value) -> Value:
     """Whole numbers as float16 has them. A table, because a graph of float32 holds no other type."""
     size = abs(x)
-    short = _looked_up(size, np.arange(_TABLE).astype(np.float16), size)
+    short = _look_up(size, np.arange(_TABLE).astype(np.float16), size)
     return (x >= 0).chosen(short, -short)
 
 
-def _looked_up(lengths: Value, exactly: Array, otherwise: Value) -> Value:
+def _look_up(lengths: Value, exactly: Array, otherwise: Value) -> Value:
     """The number of a table for each length that it has, computed in double as OpenCV does."""
     table = lengths.build.constant(exactly.astype(np.float32), "table")
     number = table.gathered(lengths.at_least(0).at_most(len(exactly) - 1).cast(DType.INT32))
@@ -288,7 +288,7 @@ def _clusters(is_candidate: Value, corners: Boxes, labels: Value, least: int) ->
     def mean(part: Value) -> Value:
         # Sums, not products: where products compute in a short type, they would not be whole pixels.
         total = is_member.chosen(part.reshape(images, 1, places), 0).sum(2)
-        return _rounded(total.reshape(images, most) * share)
+        return _round(total.reshape(images, most) * share)
 
     return is_cluster, corners.map(mean), count
 
@@ -322,7 +322,7 @@ def _is_inside(is_cluster: Value, boxes: Boxes, count: Value, eps: float) -> Val
     return (inside.cast(DType.FLOAT32).largest(2) > 0).reshape(images, most)
 
 
-def _rows(build: LayerBuilder, how: _Clustering, is_kept: Value, boxes: Boxes, count: Value) -> Value:
+def _rows(build: LayerBuilder, how: _ClusterOptions, is_kept: Value, boxes: Boxes, count: Value) -> Value:
     """The first objects that are high enough, with the logarithm of their counts, and rows of 0 behind them."""
     is_high = boxes.fourth - boxes.second >= how.min_height
     index, is_row = _first_of(is_kept & is_high, how.max_boxes)

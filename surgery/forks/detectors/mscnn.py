@@ -81,7 +81,7 @@ def box_output(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> l
         of_corner_and_sides(param.nms_type),
         first_of_equals=False,
     )
-    return _proposed(build, layer, _MscnnCandidates(boxes, score, is_large), rule, _corners_of_sides)
+    return _propose(build, layer, _MscnnCandidates(boxes, score, is_large), rule, _corners_of_sides)
 
 
 @layer_rule("BoxGroupOutput")
@@ -110,7 +110,7 @@ def box_group_output(
     )
     overlap = of_pixel_corners_in(param.nms_type)
     rule = Suppression(overlap_threshold(param.iou_thr, "iou_thr"), overlap)
-    return _proposed(build, layer, _MscnnCandidates(boxes, scores, is_large), rule, lambda box: box)
+    return _propose(build, layer, _MscnnCandidates(boxes, scores, is_large), rule, lambda box: box)
 
 
 def _in_one_list(parts: Sequence[tuple[Boxes, Value]]) -> tuple[Boxes, Value]:
@@ -124,7 +124,7 @@ def _corners_of_sides(box: Boxes) -> Boxes:
     return Boxes(box.first, box.second, box.first + box.third, box.second + box.fourth)
 
 
-def _proposed(
+def _propose(
     build: LayerBuilder,
     layer: Layer,
     candidates: _MscnnCandidates,
@@ -156,7 +156,7 @@ def _of_map(build: LayerBuilder, layer: Layer, index: int, x: Value) -> tuple[Bo
     best = rows.slice(1, 1, classes - 1).largest(1)
     score = (best - rows.slice(1, 0)).reshape(images, height * width)
     moves = [rows.slice(1, classes + place).reshape(images, height * width) for place in range(_COORDINATES)]
-    corners, sides = _decoded(
+    corners, sides = _decode(
         layer, moves, (height, width), (param.field_w[index], param.field_h[index]), stride
     )
     starts = [corner.at_least(0) for corner in corners]
@@ -180,7 +180,7 @@ def _of_group(
         build.constant(np.array([[*sizes]], np.float32)[..., None], "anchors")
         for sizes in (group.field_w, group.field_h)
     ]
-    corners, sides = _decoded(layer, moves, (height, width), (fields[0], fields[1]), group.stride)
+    corners, sides = _decode(layer, moves, (height, width), (fields[0], fields[1]), group.stride)
     ends = (width * group.stride, height * group.stride)
     last = [(corner + side - 1).at_most(end) for corner, side, end in zip(corners, sides, ends, strict=True)]
     boxes = Boxes(*(corner.at_least(0) for corner in corners), *last)
@@ -210,7 +210,7 @@ def _images_of_group(layer: Layer, index: int, score: Value, code: Value, group:
     return anchors, images
 
 
-def _decoded(
+def _decode(
     layer: Layer,
     codes: list[Value],
     plane: tuple[Size, Size],
@@ -225,7 +225,7 @@ def _decoded(
                 f"{field} is {getattr(param, field):g}, expected a positive number",
                 fix=f"leave {field} out: its default is 2",
             )
-    moves = _as_learned(layer, codes)
+    moves = _denormalize(layer, codes)
     reach, stretch = 1 / param.field_xyr, math.log(param.field_whr)
     corners, sides = [], []
     for axis, size in enumerate(plane[::-1]):
@@ -261,7 +261,7 @@ def decode_bbox(build: LayerBuilder, layer: Layer, code: Value, region: Value) -
     rows = region.shape[0]
     codes = exact(code).reshape(rows, 8).slice(1, 4, 4).split(1)
     image, *corners = exact(region).reshape(rows, 5).split(1)
-    moves = _as_learned(layer, codes)
+    moves = _denormalize(layer, codes)
     ends: list[tuple[Value, Value]] = []
     for axis in range(2):
         first, last = corners[axis], corners[axis + 2]
@@ -287,7 +287,7 @@ def _refuse_misfits(layer: Layer, code: Value, region: Value) -> None:
         raise misfit(layer, 0, code, f"({region.shape[0]}, 8)", "give it the codes of these regions", because)
 
 
-def _as_learned(layer: Layer, moves: list[Value]) -> list[Value]:
+def _denormalize(layer: Layer, moves: list[Value]) -> list[Value]:
     """Moves times the standard deviations plus the means that they were normalized with, if any are stated."""
     param: Any = layer.message.bbox_reg_param
     means, deviations = [*param.bbox_mean], [*param.bbox_std]

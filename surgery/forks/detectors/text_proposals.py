@@ -54,9 +54,9 @@ def text_proposals(build: LayerBuilder, layer: Layer, score: Value, move: Value,
     moves = exact(move).reshape(number, 2, height, width).transpose(1, 2, 3, 0)
     shift, stretch = (moves.slice(0, place).reshape(height, width, number) for place in (0, 1))
     side = stretch.exp() * _of_anchors(build, sides)
-    centre = _counted(build, height, stride, 0) + _of_anchors(build, centres)
+    centre = _starts(build, height, stride, 0) + _of_anchors(build, centres)
     top = shift * _of_anchors(build, sides) + centre - side * 0.5
-    column = _counted(build, width, stride, 1)
+    column = _starts(build, width, stride, 1)
     shape = (height, width, number)
     across = [
         build.broadcast((column + edge).at_most(last_column).at_least(0), shape, "across")
@@ -79,7 +79,7 @@ def _of_anchors(build: LayerBuilder, numbers: Array) -> Value:
     return build.constant(numbers.astype(np.float32)[None, None], "anchors")
 
 
-def _counted(build: LayerBuilder, places: Size, stride: float, axis: int) -> Value:
+def _starts(build: LayerBuilder, places: Size, stride: float, axis: int) -> Value:
     """Where the places of an axis begin, in pixels, along an axis of three."""
     counted = build.counted_numbers(places, "places", dtype=DType.FLOAT32)
     return build.aligned(counted, 3, axis) * stride

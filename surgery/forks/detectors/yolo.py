@@ -72,7 +72,7 @@ def yolo_detection_output(
     maps = [x] if second is None else [x, second]
     anchors = np.array(param.biases[: 2 * param.num_box], np.float32).reshape(-1, 2)
     parts = [_of_best_class(layer, index, each, anchors) for index, each in enumerate(maps)]
-    return _detected(build, layer, parts, computable(x.shape[0], "the number of images"))
+    return _detect(build, layer, parts, computable(x.shape[0], "the number of images"))
 
 
 @layer_rule("Yolov3DetectionOutput")
@@ -105,7 +105,7 @@ def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others
         pairs = np.array(param.biases, np.float32)[: len(param.biases) // 2 * 2].reshape(-1, 2)
         scale = param.anchors_scale[index]
         parts.append(_of_all_classes(build, layer, index, bottom, pairs[mask], scale))
-    return _detected(build, layer, parts, computable(x.shape[0], "the number of images"))
+    return _detect(build, layer, parts, computable(x.shape[0], "the number of images"))
 
 
 def _mask(layer: Layer, first: int) -> list[int]:
@@ -144,7 +144,7 @@ def _of_best_class(layer: Layer, index: int, x: Value, anchors: Array) -> _YoloC
     classes = square.slice(2, _ROW, layer.param.num_classes).transpose(0, 1, 3, 4, 2)
     shares = classes.reshape(places, layer.param.num_classes).apply(ops.Softmax(1))
     best, label = best_of_rows(shares, 1, first_of_equals=True)
-    located = _located(square, anchors, (width, width))
+    located = _decode(square, anchors, (width, width))
     score = square.slice(2, 4).sigmoid().reshape(places, 1) * best
     return _YoloCandidates(
         located.map(lambda part: part.reshape(places, 1)),
@@ -169,7 +169,7 @@ def _of_all_classes(
     every = build.constant(np.ones((1, 1, classes, 1, 1), np.float32), "every_class")
     score = score.reshape(count, 1)
     return _YoloCandidates(
-        _located(maps, anchors, net).map(lambda part: (part * every).reshape(count, 1)),
+        _decode(maps, anchors, net).map(lambda part: (part * every).reshape(count, 1)),
         label.reshape(count, 1),
         score,
         score > layer.param.confidence_threshold,
@@ -190,7 +190,7 @@ def _numbers_of_boxes(layer: Layer, index: int, x: Value) -> Value:
     return exact(x).reshape(images, param.num_box, _ROW + param.num_classes, height, width)
 
 
-def _located(maps: Value, anchors: Array, whole: tuple[Size, Size]) -> Boxes:
+def _decode(maps: Value, anchors: Array, whole: tuple[Size, Size]) -> Boxes:
     """Centre and sides (N, B, 1, H, W) of the boxes, relative to the image.
 
     ``anchors`` (B, 2) are widths and heights; ``whole`` is what the image measures in their unit.
@@ -216,9 +216,7 @@ def _places(build: Builder, size: Size, hint: str, axis: int) -> Value:
     return build.aligned(build.counted_numbers(size, hint, dtype=DType.FLOAT32), 5, axis)
 
 
-def _detected(
-    build: LayerBuilder, layer: Layer, parts: Sequence[_YoloCandidates], images: Size
-) -> list[Value]:
+def _detect(build: LayerBuilder, layer: Layer, parts: Sequence[_YoloCandidates], images: Size) -> list[Value]:
     """The top: the candidates of all bottoms in one list."""
     rule = Suppression(
         overlap_threshold(layer.param.nms_threshold, "nms_threshold"),

@@ -49,7 +49,7 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
             raise NetError(
                 f"the mean is of {calls.item():g} calls, but recompute_mean is {param.recompute_mean}",
                 because="FlowNet changes the mean with each call before",
-                fix=_keeping_the_mean(layer, int(calls.item())),
+                fix=_mean_fix(layer, int(calls.item())),
             )
         return [x - _mean_of_blobs(build, layer, x)]
     if param.mean and not param.mean_per_pixel:
@@ -59,7 +59,7 @@ def data_augmentation(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
     return [x]
 
 
-def _keeping_the_mean(layer: Layer, calls: int) -> str:
+def _mean_fix(layer: Layer, calls: int) -> str:
     if calls < 1:  # 0 means that no mean is subtracted
         return GIVE_THEIR_NET
     setting = {f"{layer.name}.augmentation_param.recompute_mean": str(calls)}

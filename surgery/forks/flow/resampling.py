@@ -63,11 +63,11 @@ def resample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = N
     )
     refuse_length(max(range_of(size).max for size in out))
     if any(isinstance(size, OpenSize) for size in (*x.shape[2:], *out)):
-        return [_resampled_in_calls(build, param, x, out)]
-    return [_resampled_once(build, param, x, fixed_sizes(out))]
+        return [_resample_open(build, param, x, out)]
+    return [_resample_fixed(build, param, x, fixed_sizes(out))]
 
 
-def _resampled_once(build: LayerBuilder, param: Any, x: Value, out: tuple[int, int]) -> Value:
+def _resample_fixed(build: LayerBuilder, param: Any, x: Value, out: tuple[int, int]) -> Value:
     """By places and weights that are constants."""
     sizes = fixed_sizes(x.shape[2:])
     fy, fx = (np.float32(size) / np.float32(target) for size, target in zip(sizes, out, strict=True))
@@ -96,14 +96,14 @@ def _weights(
     """
     _refuse_many_weights(len(places), size)
     elements = np.arange(size, dtype=np.float32)
-    is_near = np.abs(_rounded(places)[:, np.newaxis] - elements) <= radius
+    is_near = np.abs(_round(places)[:, np.newaxis] - elements) <= radius
     weights = np.where(is_near, kernel((places[:, np.newaxis] - elements) / stretch), np.float32(0))
     total = weights.sum(1, keepdims=True)
     return np.asarray(weights / np.where(total == 0, 1, total), np.float32)
 
 
 def _nearest(places: Array, size: int) -> Array:
-    index = _rounded(places).astype(np.int32)
+    index = _round(places).astype(np.int32)
     if index.min() < 0 or index.max() >= size:
         raise NetError(
             f"some of the nearest elements would be outside an axis of {size} elements",
@@ -113,7 +113,7 @@ def _nearest(places: Array, size: int) -> Array:
     return index
 
 
-def _rounded(places: Array) -> Array:
+def _round(places: Array) -> Array:
     """To whole numbers, halves away from zero, as C's ``round``."""
     return np.asarray(np.trunc(places + np.copysign(0.5, places)))
 
@@ -129,14 +129,14 @@ def _cubic(x: Array) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: tuple[Size, Size]) -> Value:
+def _resample_open(build: LayerBuilder, param: Any, x: Value, out: tuple[Size, Size]) -> Value:
     """By places and weights that are computed in each call, since sizes vary."""
     sizes = dict(zip((2, 3), map(computable, x.shape[2:]), strict=True))
     targets = dict(zip((2, 3), out, strict=True))
     factors = {axis: build.scalar(size, 2) / targets[axis] for axis, size in sizes.items()}
     for axis, other in ((3, 2), (2, 3)):
         places = (
-            _counted(build, targets[axis]).reshape(targets[axis], 1) * factors[axis]
+            _pixel_numbers(build, targets[axis]).reshape(targets[axis], 1) * factors[axis]
             + factors[other] * 0.5
             - 0.5
         )
@@ -145,7 +145,7 @@ def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: tuple[Si
             x = build.gathered(x, nearest.reshape(targets[axis]), axis)
             continue
         _refuse_many_weights(range_of(targets[axis]).max, range_of(sizes[axis]).max)
-        distance = places - _counted(build, sizes[axis]).reshape(1, sizes[axis])
+        distance = places - _pixel_numbers(build, sizes[axis]).reshape(1, sizes[axis])
         if param.antialias:
             distance = distance / (factors[2].at_least(factors[3]) > 1).chosen(factors[axis], 1)
         distance = distance.at_least(0 - distance)
@@ -156,7 +156,7 @@ def _resampled_in_calls(build: LayerBuilder, param: Any, x: Value, out: tuple[Si
     return x
 
 
-def _counted(build: LayerBuilder, size: Size) -> Value:
+def _pixel_numbers(build: LayerBuilder, size: Size) -> Value:
     return build.counted_numbers(size, "places", dtype=DType.FLOAT32)
 
 

@@ -32,7 +32,7 @@ def flow_warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> l
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/flow_warp_layer.cpp``.
     """
     fill = 0.0 if layer.param.fill_value == layer.param.ZERO else math.nan
-    return [_warped(build, layer, image, flow, fill, reaches_edge=True)]
+    return [_warp(build, layer, image, flow, fill, reaches_edge=True)]
 
 
 @layer_rule("Warp")
@@ -44,10 +44,10 @@ def warp(build: LayerBuilder, layer: Layer, image: Value, flow: Value) -> list[V
     Bottoms: image (N, C, H, W), flow (N, 2, H, W). Tops: (N, C, H, W).
     Source: NVlabs/PWC-Net ``Caffe/warping_code/warp_layer.cu``.
     """
-    return [_warped(build, layer, image, flow, 0.0, reaches_edge=False)]
+    return [_warp(build, layer, image, flow, 0.0, reaches_edge=False)]
 
 
-def _warped(
+def _warp(
     build: LayerBuilder, layer: Layer, image: Value, flow: Value, fill: float, *, reaches_edge: bool
 ) -> Value:
     """Element (y, x) of the result is that at (y + flow[1], x + flow[0]) of the image, ``fill`` outside."""

@@ -127,7 +127,7 @@ def regions_of_next_stage(
     facts = exact(info).reshape(1, size)
     limits = facts.slice(1, 1) - 1, facts.slice(1, 0) - 1
     ends = [
-        end.at_most(limit).at_least(0) for end, limit in zip(_moved(corners, moves), limits * 2, strict=True)
+        end.at_most(limit).at_least(0) for end, limit in zip(_move(corners, moves), limits * 2, strict=True)
     ]
     return [concatenate([ends[0] * 0, *ends], 1)]
 
@@ -145,10 +145,10 @@ def moved_box(build: LayerBuilder, layer: Layer, box: Value, move: Value) -> lis
             because = "there are four moves for each box"
             raise misfit(layer, index, bottom, f"({box.shape[0]}, 4)", _FIX, because)
     corners, moves = (exact(bottom).split(1) for bottom in (box, move))
-    return [concatenate(_moved(corners, moves), 1)]
+    return [concatenate(_move(corners, moves), 1)]
 
 
-def _moved(corners: list[Value], moves: list[Value]) -> list[Value]:
+def _move(corners: list[Value], moves: list[Value]) -> list[Value]:
     """x1, y1, x2 and y2 of a box whose middle moves by shares of its sides, which then stretch."""
     middles, halves = [], []
     for axis in range(2):

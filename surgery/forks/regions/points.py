@@ -43,14 +43,14 @@ def roi_warping(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     """
     regions, size = read_rois(build, layer, x, rois), pooled_size(layer)
     scale = float(layer.param.spatial_scale)
-    ys, in_height = _warped(build, regions.top * scale, regions.bottom * scale, size[0], regions.height)
-    xs, in_width = _warped(build, regions.left * scale, regions.right * scale, size[1], regions.width)
+    ys, in_height = _warp(build, regions.top * scale, regions.bottom * scale, size[0], regions.height)
+    xs, in_width = _warp(build, regions.left * scale, regions.right * scale, size[1], regions.width)
     points = sampled_regions(x, regions, linear_taps(ys, regions.height), linear_taps(xs, regions.width))
     is_inside = across(in_height, 2) & across(in_width, 1)
     return [is_inside.reshape(*is_inside.shape, 1).chosen(points, 0).transpose(0, 3, 1, 2)]
 
 
-def _warped(build: LayerBuilder, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
+def _warp(build: LayerBuilder, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
     """``count`` places from the first corner on, cut to the map, and which of them were on it: (R, places)."""
     start = rounded(start)
     step = (rounded(end) - start).at_least(0) / count

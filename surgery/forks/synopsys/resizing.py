@@ -62,7 +62,7 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     image = _channels_first(layer, x)
     if any(isinstance(size, OpenSize) for size in image.shape[2:]):
-        return [_as_tensorflow(layer, _repeated_by_scales(build, layer, image))]
+        return [_as_tensorflow(layer, _repeat_by_scales(build, layer, image))]
     _, out = _image_of_tensorflow(layer, x)
     value = image
     for axis in (2, 3):
@@ -74,7 +74,7 @@ def resize_nearest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [_as_tensorflow(layer, value)]
 
 
-def _repeated_by_scales(build: LayerBuilder, layer: Layer, image: Value) -> Value:
+def _repeat_by_scales(build: LayerBuilder, layer: Layer, image: Value) -> Value:
     param = layer.param
     scales = param.scale_height, param.scale_width
     if (

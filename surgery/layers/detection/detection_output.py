@@ -75,9 +75,9 @@ def detection_output(
     priors, variances = _priors(exact(prior), param.variance_encoded_in_target)
     if arm_location is not None:
         codes = _codes(exact(arm_location), sizes.images, sizes.priors, 1, 4)
-        priors = _decoded(param, priors, variances, codes)
+        priors = _decode(param, priors, variances, codes)
     codes = _codes(exact(location), sizes.images, sizes.priors, sizes.locations, _numbers_each(param))
-    boxes = _decoded(param, priors, variances, codes[:4])  # (N, L, P) each
+    boxes = _decode(param, priors, variances, codes[:4])  # (N, L, P) each
     if param.clip:
         boxes = boxes.map(lambda part: part.at_least(0).at_most(1))
     corners = _corners(priors, variances, codes[4:]) if param.use_polygon else []
@@ -242,7 +242,7 @@ def _codes(locations: Value, images: Size, priors: Size, classes: int, each: int
     return [part.reshape(images, priors, classes).transpose(0, 2, 1) for part in codes.split(3)]
 
 
-def _decoded(param: Any, prior: Boxes, variances: list[Value] | None, codes: Sequence[Value]) -> Boxes:
+def _decode(param: Any, prior: Boxes, variances: list[Value] | None, codes: Sequence[Value]) -> Boxes:
     """Corners of boxes; ``CHECK``s of the fork that a prior has an extent are left out."""
     moves = [code if variances is None else variances[i] * code for i, code in enumerate(codes)]
     codes_of = _priors_message()

@@ -155,7 +155,7 @@ def _sparse_boxes(param: Any) -> _BoxesOfPlace:
         len(most) != len(least) or not all(a < b < np.inf for a, b in zip(least, most, strict=True))
     ):
         raise NetError(
-            f"max_size is {_listed(most)}, expected one for each min_size ({_listed(least)}), and larger",
+            f"max_size is {_join_numbers(most)}, expected one for each min_size ({_join_numbers(least)}), and larger",
             fix="state one max_size for each min_size, or none",
         )
     ratios = _ratios(param)
@@ -177,7 +177,7 @@ def _boxes_of_sides(param: Any) -> _BoxesOfPlace:
     widths, heights = [*param.width], [*param.height]
     if len(widths) != len(heights):
         raise NetError(
-            f"width is {_listed(widths)} and height {_listed(heights)}, expected as many",
+            f"width is {_join_numbers(widths)} and height {_join_numbers(heights)}, expected as many",
             fix="give each box both sides",
         )
     for name, lengths in (("width", widths), ("height", heights)):
@@ -190,13 +190,13 @@ def _boxes_of_offsets(param: Any) -> _BoxesOfPlace:
     across, down = [*param.offset_w], [*param.offset_h]
     if not (across and down) or not all(0 <= offset <= 1 for offset in across + down):
         raise NetError(
-            f"offset_w is {_listed(across)} and offset_h is {_listed(down)}, expected numbers from 0 to 1",
+            f"offset_w is {_join_numbers(across)} and offset_h is {_join_numbers(down)}, expected numbers from 0 to 1",
             fix="state both: where the places are in their cell",
         )
     _refuse_sizes([*param.min_size], "min_size")
     if not param.aspect_ratio or any(abs(ratio - 1) < _NEAR for ratio in param.aspect_ratio):
         raise NetError(
-            f"aspect_ratio is {_listed([*param.aspect_ratio])}, expected ratios other than 1 beside offset_w",
+            f"aspect_ratio is {_join_numbers([*param.aspect_ratio])}, expected ratios other than 1 beside offset_w",
             because="the fork makes no box of ratio 1, but counts it",
             fix="remove the ratio 1, and state the others",
         )
@@ -224,7 +224,7 @@ def _of_faceboxes(boxes: _BoxesOfPlace, param: Any) -> _BoxesOfPlace:
     counted = 21 if len(param.min_size) == 3 else len(boxes.sides)
     if param.max_size or len(sides) != counted:
         raise NetError(
-            f"min_size is {_listed([*param.min_size])} and max_size is {_listed([*param.max_size])}",
+            f"min_size is {_join_numbers([*param.min_size])} and max_size is {_join_numbers([*param.max_size])}",
             because="FaceBoxes expects the sizes 32, 64 and 128, or one larger size, and no max_size",
             fix=Worded("leave {} out, if the net is not FaceBoxes", Option("fork", "faceboxes")),
         )
@@ -245,12 +245,13 @@ def _dense_boxes(param: Any) -> _BoxesOfPlace:
         density >= 1 and density == int(density) for density in densities
     ):
         raise NetError(
-            f"density is {_listed(densities)}, expected a whole number for each fixed_size ({_listed(sizes)})",
+            f"density is {_join_numbers(densities)}, expected a whole number for each fixed_size"
+            f" ({_join_numbers(sizes)})",
             fix="state how many boxes of each size stand side by side",
         )
     if len(ratios) > 1 or (ratios and param.aspect_ratio) or any(ratio <= 0 for ratio in ratios):
         raise NetError(
-            f"fixed_ratio is {_listed(ratios)}, expected one positive number, and no aspect_ratio beside it",
+            f"fixed_ratio is {_join_numbers(ratios)}, expected one positive number, and no aspect_ratio beside it",
             fix="state width divided by height, or use aspect_ratio, which may have several",
         )
     sides, pixels = [], []
@@ -293,7 +294,7 @@ def _variances(param: Any) -> Array:
     variances = [*param.variance]
     if len(variances) not in (0, 1, 4) or any(variance <= 0 for variance in variances):
         raise NetError(
-            f"variance is {_listed(variances)}, expected 1 or 4 positive numbers",
+            f"variance is {_join_numbers(variances)}, expected 1 or 4 positive numbers",
             fix="state one for all coordinates, or one for each",
         )
     return np.array(variances or [0.1], np.float32)
@@ -332,5 +333,5 @@ def _plane(layer: Layer, index: int, x: Value) -> tuple[Size, Size]:
     return computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
 
 
-def _listed(numbers: list[float]) -> str:
+def _join_numbers(numbers: list[float]) -> str:
     return ", ".join(f"{number:g}" for number in numbers) or "not stated"

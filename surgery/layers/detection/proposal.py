@@ -28,9 +28,9 @@ from prototrt.surgery.detection.proposals import (
 from prototrt.surgery.layers.detection.temporal import temporal_proposals
 
 _STRIDE = 16
+"""Pixels between two places, unless PVANET's or happynear's layer states another number."""
 _NUMBERS_OF_ONE_SCALE = 3
 """Numbers of im_info where one scale serves heights and widths."""
-"""Pixels between two places, unless PVANET's or happynear's layer states another number."""
 
 
 @layer_rule("Proposal")
@@ -44,12 +44,12 @@ def proposal(build: LayerBuilder, layer: Layer, score: Value, move: Value, info:
     Source: sanghoon/caffe and happynear/caffe-windows ``src/caffe/layers/proposal_layer.cpp``; luoyetx/mini-caffe
     ``src/layers/proposal_layer.cpp``.
     """
-    rois = proposed(build, layer, score, move, info, _proposing_of(build, layer, score, info))
+    rois = proposed(build, layer, score, move, info, _variant_of(build, layer, score, info))
     scores = rois.scores.reshape(rois.scores.shape[0])
     return rois.tops(build, layer, rois.regions, scores)
 
 
-def _proposing_of(build: LayerBuilder, layer: Layer, score: Value, info: Value) -> Proposing:
+def _variant_of(build: LayerBuilder, layer: Layer, score: Value, info: Value) -> Proposing:
     """What the fields say, as the fork reads them that they are from. Raises ``NetError``."""
     param = layer.param
     ratios, scales = ratios_and_scales(param)

@@ -13,7 +13,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
-    Expected,
+    ExpectedBottoms,
     RecurrentBottoms,
     fitted_indicator,
     read_bottoms,
@@ -45,11 +45,11 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     """
     check_options(layer, ())
     expect_axes(layer, 0, x, "(T, N, C, E)")
-    steps, hidden = _steps(layer, x), _hidden(layer)
+    steps, hidden = _steps(layer, x), _units(layer)
     states = LSTMForm.states if layer.param.expose_hidden else ()
     cont = fitted_indicator(build, cont, x.shape[:2]) or cont
     drops = build.options.cont == "drop"
-    bottoms = read_bottoms(build, layer, x, cont, others, Expected(0, False, states), drops_cont=drops)
+    bottoms = read_bottoms(build, layer, x, cont, others, ExpectedBottoms(0, False, states), drops_cont=drops)
     attends, direction = _read(build, layer, hidden, fixed(x.shape[2], "the size of a place"), steps)
     weights = (x * attends).named("attended").sum(2).named("scores").apply(Softmax(3))
     weights = weights.named("attention")
@@ -70,7 +70,7 @@ def _steps(layer: Layer, x: Value) -> int:
     return steps
 
 
-def _hidden(layer: Layer) -> int:
+def _units(layer: Layer) -> int:
     if layer.param.num_output < 1:
         raise NetError("num_output is 0, expected at least 1", fix="set num_output in recurrent_param")
     return int(layer.param.num_output)

@@ -30,7 +30,7 @@ from prototrt.surgery.recurrent.running import StackInputs
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedBottoms:
     """Which bottoms may follow x and cont: how many static inputs at most, lengths, and which states."""
 
     statics: int
@@ -146,7 +146,7 @@ def read_bottoms(
     x: Value,
     cont: Value | None,
     others: Sequence[Value],
-    expected: Expected,
+    expected: ExpectedBottoms,
     drops_cont: bool = False,
 ) -> RecurrentBottoms:
     """Identify the bottoms after x and cont: static inputs, sequence lengths, initial states.
@@ -194,7 +194,7 @@ def _take_lengths(layer: Layer, rest: list[tuple[int, Value]]) -> tuple[int, Val
     )
 
 
-def _wrong_count(layer: Layer, first: int, expected: Expected) -> NetError:
+def _wrong_count(layer: Layer, first: int, expected: ExpectedBottoms) -> NetError:
     states, lengths = expected.states, int(expected.lengths)
     least = first + lengths + len(states)
     counts = [str(least + extra) for extra in range(expected.statics + 1)]

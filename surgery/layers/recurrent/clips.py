@@ -52,7 +52,7 @@ def conv_gru(build: LayerBuilder, layer: Layer, x: Value, h: Value | None = None
         )
     of_h = [clip.read("W_h", gates, clip.state, param) for gates in ((2, 1) if resets_before else (3,))]
     # The cell computes z h + (1 - z) n, and 1 - sigmoid(z) is sigmoid(-z).
-    of_x, *of_h = (one.changed(build, clip.with_negated_z) for one in (of_x, *of_h))
+    of_x, *of_h = (one.with_rows(build, clip.with_negated_z) for one in (of_x, *of_h))
     cell = GRUCell(tuple(one.kernel for one in of_h), product=of_h[0].product(clip.state))
     return [clip.run(cell, of_x, h, reverse=not param.forward_direction)]
 
@@ -83,8 +83,8 @@ def lstm_of_a_clip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             fix=CUT_BEFORE_LAYER,
         )
     clip = _OneClip(build, layer, x, int(param.num_output), _FIELD)
-    of_x = clip.read("W_x", 4, clip.sequence.shape, param, bias=True).changed(build, _in_caffes_order)
-    of_h = clip.read("W_h", 4, clip.state, param).changed(build, _in_caffes_order)
+    of_x = clip.read("W_x", 4, clip.sequence.shape, param, bias=True).with_rows(build, _in_caffes_order)
+    of_h = clip.read("W_h", 4, clip.state, param).with_rows(build, _in_caffes_order)
     peepholes: tuple[Value, ...] = ()
     if layer.blobs is not None and len(layer.blobs) == _BLOBS_WITH_PEEPHOLES:
         shape = (1, 3 * clip.outputs, *clip.state[3:])

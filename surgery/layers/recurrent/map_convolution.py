@@ -34,7 +34,7 @@ class MapConvolution:
 
     def over(self, build: LayerBuilder, x: Value, state: Shape | None = None) -> Value:
         """Each map of x (T, N, C, H, W) convolved. They must be as large as those of the state, if it is there."""
-        y = self.geometry.convolved(build, x, self.kernel, self.bias)
+        y = self.geometry.convolve(build, x, self.kernel, self.bias)
         if state is not None:
             self._expect_size(y.shape[3:], state[3:])
         return y
@@ -46,7 +46,7 @@ class MapConvolution:
         self._expect_size(shape[2:], state[3:])
         return MapProduct(op)
 
-    def changed(self, build: LayerBuilder, change: Callable[[Array], Array]) -> MapConvolution:
+    def with_rows(self, build: LayerBuilder, change: Callable[[Array], Array]) -> MapConvolution:
         """With other rows of gates."""
         kernel, bias = (build.constant(change(value.array), "changed") for value in (self.kernel, self.bias))
         return replace(self, kernel=kernel, bias=bias)
@@ -123,11 +123,11 @@ def read_convolution(
     return MapConvolution(
         layer,
         geometry,
-        _joined(build, kernels, what),
-        _joined(build, biases, "bias") if bias else nothing,
+        _join(build, kernels, what),
+        _join(build, biases, "bias") if bias else nothing,
         field,
     )
 
 
-def _joined(build: LayerBuilder, pieces: list[Value], hint: str) -> Value:
+def _join(build: LayerBuilder, pieces: list[Value], hint: str) -> Value:
     return pieces[0] if len(pieces) == 1 else build.stacked([piece.array for piece in pieces], hint)

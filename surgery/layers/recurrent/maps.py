@@ -15,7 +15,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
-    Expected,
+    ExpectedBottoms,
     RecurrentBottoms,
     fitted_indicator,
     read_bottoms,
@@ -249,7 +249,7 @@ def _bottoms(build: LayerBuilder, layer: Layer, values: Sequence[Value], *, stat
     cont = fitted_indicator(build, others[0], x.shape[:2])
     drops_cont = build.options.cont == "drop"
     return read_bottoms(
-        build, layer, x, cont, others[1:], Expected(statics, False, states), drops_cont=drops_cont
+        build, layer, x, cont, others[1:], ExpectedBottoms(statics, False, states), drops_cont=drops_cont
     )
 
 

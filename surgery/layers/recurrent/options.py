@@ -25,11 +25,11 @@ _KINDS: dict[str, type[Op]] = {
 }
 
 
-def _squashed(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-_SPELLED = {_squashed(name): kind for name, kind in _KINDS.items()}
+_SPELLED = {_normalize(name): kind for name, kind in _KINDS.items()}
 _FORM = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<numbers>[^()]*)\)\s*)?", re.ASCII)
 
 
@@ -40,17 +40,17 @@ def activation_named(text: str, field: str) -> Op:
     ``ReLU(negative slope)``. ``field`` is the name of the field, for messages. Raises ``NetError``.
     """
     form = _FORM.fullmatch(text)
-    name = _squashed(form["name"]) if form else ""
+    name = _normalize(form["name"]) if form else ""
     if form and name == "relu6" and form["numbers"] is None:
         return Clip(0, 6)
     if not form or name not in _SPELLED:
         raise NetError(
-            f'{field} is "{text}", which is not an activation of a cell', fix=f"use {_offered(name or text)}"
+            f'{field} is "{text}", which is not an activation of a cell', fix=f"use {_offer(name or text)}"
         )
-    return _made(_SPELLED[name], form["numbers"] or "", text, field)
+    return _make(_SPELLED[name], form["numbers"] or "", text, field)
 
 
-def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
+def _make(kind: type[Op], numbers: str, text: str, field: str) -> Op:
     names = [item.name for item in fields(kind)]
     arguments: dict[str, float] = {}
     for place, part in enumerate(filter(None, map(str.strip, numbers.split(",")))):
@@ -58,7 +58,7 @@ def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
         key = name.strip() if equals else names[place] if place < len(names) else ""
         if key not in names or key in arguments or not _is_number(number):
             raise NetError(
-                f'{field} is "{text}", expected {_expected(kind)}',
+                f'{field} is "{text}", expected {_expected_text(kind)}',
                 fix=f'write {field}: "{_example(kind)}"',
             )
         arguments[key] = float(number)
@@ -66,7 +66,7 @@ def _made(kind: type[Op], numbers: str, text: str, field: str) -> Op:
         return kind(**arguments)
     except TypeError:
         raise NetError(
-            f'{field} is "{text}", expected {_expected(kind)}',
+            f'{field} is "{text}", expected {_expected_text(kind)}',
             fix=f'write {field}: "{_example(kind)}"',
         ) from None
 
@@ -89,17 +89,17 @@ def _example(kind: type[Op]) -> str:
     return f"{_name(kind)}({', '.join(f'{number:g}' for number in numbers)})" if numbers else _name(kind)
 
 
-def _expected(kind: type[Op]) -> str:
+def _expected_text(kind: type[Op]) -> str:
     name = _name(kind)
     numbers = ", ".join(item.name for item in fields(kind))
     return f"{name}({numbers}) with numbers" if numbers else f"{name} alone"
 
 
-def _offered(name: str) -> str:
+def _offer(name: str) -> str:
     import difflib
 
-    kinds = {_squashed(kind): kind for kind in (*_KINDS, "ReLU6")}
-    close = [kinds[match] for match in difflib.get_close_matches(_squashed(name), kinds)]
+    kinds = {_normalize(kind): kind for kind in (*_KINDS, "ReLU6")}
+    close = [kinds[match] for match in difflib.get_close_matches(_normalize(name), kinds)]
     names = close or sorted(kinds.values())
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 

@@ -47,7 +47,7 @@ def packed_recurrence(
     states = LayerStates(build, stack.state_shapes(streams), sequence)
     initial = states.initial
     if cont is not None and build.options.cont != "drop":
-        initial = [[_continued(build, cont, state) for state in each] for each in initial]
+        initial = [[_reset(build, cont, state) for state in each] for each in initial]
     ran = run_stack(build, stack, StackInputs(sequence), initial)
     states.leave(ran.states)
     return [build.reshape(ran.top, (*ran.top.shape, 1))]
@@ -74,6 +74,6 @@ def _direction(build: LayerBuilder, one: DirectionWeights) -> Direction:
     return Direction(InputWeights(build.constant(one.x, "w_x"), build.constant(one.bias, "b_x")), cell)
 
 
-def _continued(build: LayerBuilder, cont: Value, state: Value) -> Value:
+def _reset(build: LayerBuilder, cont: Value, state: Value) -> Value:
     first = build.add(Slice(1, 0, 1), build.add(Slice(0, 0, 1), cont, hint="first"), hint="first")
     return (state * build.reshape(first, (1, 1, 1), hint="cont")).named("initial")

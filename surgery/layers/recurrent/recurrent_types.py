@@ -227,7 +227,9 @@ def types_by_blobs(layer: Layer) -> dict[str, int]:
     return {
         kind: hidden
         for kind, bottoms in _OF_ONE_CELL.items()
-        if hidden and len(layer.bottoms) >= bottoms and _fit(_meant(layer, kind, hidden), shapes, hidden)
+        if hidden
+        and len(layer.bottoms) >= bottoms
+        and _fit(_layer_of_type(layer, kind, hidden), shapes, hidden)
     }
 
 
@@ -236,7 +238,7 @@ def _without_old_axes(blob: StoredBlob) -> tuple[int, ...]:
     return tuple(dropwhile((1).__eq__, blob.shape)) if blob.legacy else blob.shape
 
 
-def _meant(layer: Layer, kind: str, hidden: int) -> Layer | None:
+def _layer_of_type(layer: Layer, kind: str, hidden: int) -> Layer | None:
     """The layer as one of this type; None if it states parameters that the type does not read, or other sizes."""
     message = message_class("LayerParameter")()
     message.CopyFrom(layer.message)

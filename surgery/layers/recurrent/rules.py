@@ -11,7 +11,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_fields_of
 from prototrt.surgery.ir import element_count
 from prototrt.surgery.layers.recurrent.bottoms import (
-    Expected,
+    ExpectedBottoms,
     RecurrentBottoms,
     fitted_indicator,
     read_bottoms,
@@ -105,7 +105,7 @@ def recurrent(
     refuse_fields_of(param, _OF_MAPS)
     check_options(layer, recurrent_type.options)
     states = recurrent_type.form.states if param.expose_hidden else ()
-    expected = Expected(recurrent_type.statics, bool(param.sequence_lengths), states)
+    expected = ExpectedBottoms(recurrent_type.statics, bool(param.sequence_lengths), states)
     cont = fitted_indicator(build, cont, x.shape[:2])
     bottoms = read_bottoms(build, layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
     stack = _stack(build, layer, recurrent_type, bottoms)

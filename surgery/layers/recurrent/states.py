@@ -65,14 +65,14 @@ class LayerStates:
             return self.build.state_input(name, shape)
         if self.fixed_to == "zero":
             return zeros(self.build, self.x, shape)
-        array = self._stored(name, shape)
+        array = self._stored_state(name, shape)
         if isinstance(self.streams, int):
             every = np.broadcast_to(array, (array.shape[0], self.streams, *array.shape[2:]))
             return self.build.constant(np.ascontiguousarray(every), "initial")
         column = zero_column(self.build, self.x, len(shape))
         return self.build.add(ADD, column, self.build.constant(array, "initial"), hint="every_stream")
 
-    def _stored(self, name: str, shape: Shape) -> Array:
+    def _stored_state(self, name: str, shape: Shape) -> Array:
         """An initial state from the user's file: (directions, N or 1, ...); 1 means the same for all streams."""
         arrays = self.build.options.state_arrays
         self.build.used_states.add(name)

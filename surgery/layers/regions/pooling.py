@@ -30,7 +30,7 @@ def roi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     VisionLearningGroup/R-C3D ``caffe3d/src/caffe/layers/roi_pooling_layer.cpp``.
     """
     if layer.param.HasField("pooled_l"):
-        return [_pooled_in_time(build, layer, x, rois)]
+        return [_pool_in_time(build, layer, x, rois)]
     regions = read_rois(build, layer, x, rois, one_per_image=True).padded(float(layer.param.pad_ratio))
     return [pooled_regions(build, x, regions, pooled_size(layer), float(layer.param.spatial_scale))]
 
@@ -39,7 +39,7 @@ _SIDE_OF_STEP = 7
 """Elements of a step that R-C3D reads along its height and width, whatever the map has."""
 
 
-def _pooled_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Value) -> Value:
+def _pool_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Value) -> Value:
     """The largest element of each bin in time, of each of the constant bins of a step."""
     param = layer.param
     expect_axes(layer, 0, x, "(N, C, L, H, W)")
