@@ -150,6 +150,19 @@ def cut_off(array: Array, axis: int, start: int, count: int, fill: float) -> Arr
     return np.pad(held, missing, constant_values=fill)
 
 
+def fixed_shape(value: Value) -> list[int]:
+    return [fixed(dim, "a size") for dim in value.shape]
+
+
+def begun(graph: Graph, on: Way = "reference") -> prototrt.Session:
+    """A session whose recurrent layers begin with ones; the states of pieces must begin as zeros."""
+    session = prototrt.Session(graph, on)
+    is_own = {value.name: value.name.endswith(("_h_0", "_c_0")) for value in graph.state_inputs}
+    zeros = {value.name: np.zeros(fixed_shape(value), np.float32) for value in graph.state_inputs}
+    session.set_state({name: array + is_own[name] for name, array in zeros.items()})
+    return session
+
+
 def streamed(
     graph: Graph,
     arrays: Mapping[str, Array],
@@ -160,7 +173,7 @@ def streamed(
 ) -> Array:
     """The first results of a stream, which after its end goes on with 7."""
     assert graph.stream is not None
-    session, found = prototrt.Session(graph, on), list[Array]()
+    session, found = begun(graph, on), list[Array]()
     shapes = {value.name: value.shape for value in graph.inputs}
     calls = 0
     while sum(map(len, found)) < results:
@@ -182,7 +195,7 @@ def test_any_cut_gives_the_numbers_of_one_long_call(
     model = loaded(tmp_path_factory.mktemp("net"), inputs_of(net.shapes) + net.text, random_weights=3)
     whole = prototrt.rewrite(model, outputs=["y"])
     arrays = {"x": numbers(*net.shapes["x"]), "cont": np.sign(numbers(*net.shapes["cont"]) + 0.7).clip(0)}
-    expected = prototrt.Session(whole).run(arrays)["y"]
+    expected = begun(whole).run(arrays)["y"]
     pieces = prototrt.rewrite(model, outputs=["y"], stream=net.piece)
     assert pieces.stream is not None
     lag = pieces.stream.lags["y"]
@@ -200,10 +213,6 @@ FORMS: dict[str, tuple[int, Lag, dict[str, int], list[str]]] = {
     "gesture": (6, Lag(3, 3, 2), {"sensors": 2, "cont": 0}, ["conv", "mean", "beside", "lstm"]),
 }
 """By net: the steps of a piece, what is late, the axes of the inputs, and the layers with rows as states."""
-
-
-def fixed_shape(value: Value) -> list[int]:
-    return [fixed(dim, "a size") for dim in value.shape]
 
 
 def whole_and_pieces(form: str) -> tuple[Graph, Graph, dict[str, Array]]:
@@ -239,7 +248,7 @@ def test_every_way_takes_pieces(form: str, on: Way) -> None:
         pytest.importorskip("torch")
     _, lag, axes, _ = FORMS[form]
     whole, pieces, arrays = whole_and_pieces(form)
-    expected = prototrt.Session(whole).run(arrays)["prob"]
+    expected = begun(whole).run(arrays)["prob"]
     count = len(expected) - lag.end
     found = streamed(pieces, arrays, axes, lag.delay + count, "prob", on)
     np.testing.assert_allclose(found[lag.delay :], expected[:count], 1e-3, 1e-5)
@@ -343,7 +352,7 @@ def test_corners(case: str, tmp_path: Path) -> None:
     arrays = {
         name: numbers(*shape) if name == "x" else np.ones(shape, np.float32) for name, shape in shapes.items()
     }
-    expected = prototrt.Session(whole).run(arrays)["y"]
+    expected = begun(whole).run(arrays)["y"]
     assert pieces.stream is not None
     lag = pieces.stream.lags["y"]
     count = len(expected) - lag.end
