@@ -126,9 +126,16 @@ SPELLING = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """All strings of a module, docstrings included, with their lines."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    """All strings of a module with their lines, docstrings included, but not what a ``Command`` has typed behind it."""
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    typed = {
+        child
+        for node in nodes
+        if isinstance(node, ast.keyword) and node.arg == "typed"
+        for child in ast.walk(node.value)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in typed:
             yield node.lineno, node.value
 
 
