@@ -28,7 +28,7 @@ from prototrt.converter.backends.onnx.model import OnnxModel
 from prototrt.converter.backends.tensorrt import lowering as tensorrt_lowering
 from prototrt.converter.backends.tensorrt.activation import activation
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.surgery import ops
+from prototrt.surgery import forks, layers, ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
 from prototrt.surgery.ir import Array
@@ -51,6 +51,10 @@ def block(language: str, word: str) -> str:
 
 
 REGISTRIES: tuple[Registry[Any, Any], ...] = (layer_rule, tensorrt_lowering.lowers, onnx_lowering.lowers)
+
+
+PACKAGES = (layers, forks)
+"""Whose rules the registries must know: those that are imported in a test would go with the page's."""
 
 
 @pytest.fixture(autouse=True)
