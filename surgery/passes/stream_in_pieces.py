@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
@@ -16,7 +15,6 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import (
-    Dim,
     DType,
     Graph,
     Lag,
@@ -28,7 +26,7 @@ from prototrt.surgery.ir import (
     Value,
     computable,
 )
-from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
+from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops import (
     ADD,
     AveragePool,
@@ -44,8 +42,9 @@ from prototrt.surgery.ops import (
 )
 from prototrt.surgery.ops.windows import Images
 from prototrt.surgery.passes.moved_values import reshape_to
-from prototrt.surgery.passes.named_axes import MAP_AXES, step_axes
-from prototrt.surgery.passes.step_rates import rates_of_steps, stride_of
+from prototrt.surgery.passes.named_axes import MAP_AXES
+from prototrt.surgery.passes.step_rates import stride_of
+from prototrt.surgery.passes.stream_axes import StepAxis, StreamAxes
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -89,42 +88,13 @@ class _Flow:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _StepAxis:
-    """Where the steps of a value lie.
-
-    ``shape`` is that of a piece, with an axis for each factor of a row. ``streams`` is the axis of the streams, if it
-    is known. One step is ``rate`` steps of the input.
-    """
-
-    shape: Shape
-    axis: int
-    streams: int | None
-    rate: Fraction
-
-    @property
-    def steps(self) -> int:
-        steps = self.shape[self.axis]
-        assert isinstance(steps, int)
-        return steps
-
-    def broadcast(self, steps: int, streams: Dim) -> Shape:
-        """The shape of a value that has a number for each step of each stream."""
-        sizes: list[Dim] = [1] * len(self.shape)
-        sizes[self.axis] = steps
-        if self.streams is not None:
-            sizes[self.streams] = streams
-        return tuple(sizes)
-
-
 class _Pieces:
     """The graph for pieces, node by node. Values of the long call are "old"."""
 
     def __init__(self, graph: Graph, steps: int) -> None:
         self._old, self._steps = graph, steps
-        self._names = step_axes(graph)
-        self._rates = rates_of_steps(graph, self._names)
-        self._places = {old: self._place(old) for old in self._rates if self._has_steps(old)}
+        self._axes = StreamAxes(graph, steps)
+        self._places = self._axes.of
         self._build = Builder(names_in(graph))
         self._new: dict[Value, Value] = {}
         self._flows: dict[Value, _Flow] = {}
@@ -136,8 +106,7 @@ class _Pieces:
         self._layouts: dict[str, BindingLayout] = {}
         self._count: Expression | None = None
         self._most = 0
-        self.unit = math.lcm(*(place.rate.numerator for place in self._places.values()))
-        """How many steps of the input are a whole number of steps of every value."""
+        self.unit = self._axes.unit
 
     def refuse_broken(self) -> None:
         """Raise ``ConversionError`` where pieces of a net without steps, or of a part of a step, are asked for."""
@@ -165,7 +134,7 @@ class _Pieces:
     def graph(self) -> Graph:
         old, build = self._old, self._build
         for value in old.inputs:
-            new = self._new[value] = self._piece(value)
+            new = self._new[value] = self._axes.piece(value)
             build.inputs.append(new)
             if value in self._places:
                 self._flows[value] = _Flow(new)
@@ -190,56 +159,9 @@ class _Pieces:
             nodes=tuple(build.nodes),
             recurrences=(*recurrences, *(pair for pair in own if pair.exposed)),
             symbols={name: span for name, span in old.symbols.items() if name in used},
-            layout=replace(old.layout, bindings=self._bindings()),
+            layout=replace(old.layout, bindings=self._axes.bindings() | self._layouts),
             stream=StreamLags(self._steps, lags),
         )
-
-    def _bindings(self) -> dict[str, BindingLayout]:
-        """The axes of inputs and outputs, as the long call tells them, and of the states of pieces."""
-        own = {
-            value.name: BindingLayout(
-                tuple(
-                    tuple(replace(factor, size=self._size(value, factor)) for factor in axis)
-                    for axis in self._names.of(value)
-                )
-            )
-            for value in (*self._old.inputs, *self._old.outputs)
-        }
-        return own | self._layouts
-
-    # What the long call tells of pieces
-
-    def _has_steps(self, old: Value) -> bool:
-        factors = [factor for axis in self._names.of(old) for factor in axis if factor.name == STEPS]
-        return len(factors) == 1 and factors[0].size != 1
-
-    def _size(self, old: Value, factor: Factor) -> Dim:
-        is_piece = factor.name == STEPS and old in self._rates and self._has_steps(old)
-        return int(self._steps / self._rates[old]) if is_piece else factor.size
-
-    def _parts(self, old: Value) -> list[list[tuple[str, Dim]]]:
-        """For each axis, the names and sizes of its factors in a piece."""
-        return [
-            [(factor.name, self._size(old, factor)) for factor in factors] or [("", dim)]
-            for dim, factors in zip(old.shape, self._names.of(old), strict=True)
-        ]
-
-    def _place(self, old: Value) -> _StepAxis:
-        names, sizes = zip(*(part for axis in self._parts(old) for part in axis), strict=True)
-        streams = names.index(STREAMS) if names.count(STREAMS) == 1 else None
-        return _StepAxis(sizes, names.index(STEPS), streams, self._rates[old])
-
-    def _piece(self, old: Value) -> Value:
-        """The value as it is in a piece, under the same name."""
-        if old not in self._places:
-            return old
-        shape: list[Dim] = []
-        for axis in self._parts(old):
-            (_, size), *others = axis
-            for _, other in others:
-                size = computable(size) * computable(other)
-            shape.append(size)
-        return replace(old, shape=tuple(shape))
 
     # Nodes
 
@@ -255,7 +177,7 @@ class _Pieces:
             self._of_last.update(node.outputs if is_late else ())
             self._build.nodes.append(node.with_replacements(self._new))
             return
-        if is_late or len({self._rates[value] for value in streams}) > 1:
+        if is_late or len({self._places[value].rate for value in streams}) > 1:
             self._refuse(node)
         op = node.op
         if isinstance(op, Scan):
@@ -276,17 +198,11 @@ class _Pieces:
 
     def _is_along_steps(self, node: Node) -> bool:
         x = node.inputs[0]
-        return x in self._places and self._axis(x) in node.op.mixes(len(x.shape))
-
-    def _axis(self, old: Value) -> int:
-        """The axis of the steps of a value, whose rows may also count streams."""
-        return next(
-            axis for axis, parts in enumerate(self._parts(old)) if any(name == STEPS for name, _ in parts)
-        )
+        return x in self._places and self._axes.axis(x) in node.op.mixes(len(x.shape))
 
     def _emit(self, node: Node, op: Op, inputs: Sequence[Value], delay: int, end: int) -> None:
         """Add a node that makes the steps of all its outputs."""
-        outputs = tuple(map(self._piece, node.outputs))
+        outputs = tuple(map(self._axes.piece, node.outputs))
         shapes = op.shape(*(value.shape for value in inputs))
         if [*shapes] != [value.shape for value in outputs]:
             self._refuse(node)
@@ -299,13 +215,13 @@ class _Pieces:
                 self._of_last.add(old)
 
     def _add_other(self, node: Node, streams: Sequence[Value]) -> None:
-        is_mixed = any(self._axis(value) in node.op.mixes(len(value.shape)) for value in streams)
+        is_mixed = any(self._axes.axis(value) in node.op.mixes(len(value.shape)) for value in streams)
         if is_mixed or any(value not in self._places for value in node.outputs):
             self._refuse(node)
         inputs, delay, end = self._align(node, streams)
         op = node.op
         if isinstance(op, Reshape):
-            op = reshape_to(self._piece(node.outputs[0]).shape, inputs[0].shape)
+            op = reshape_to(self._axes.piece(node.outputs[0]).shape, inputs[0].shape)
         self._emit(node, op, inputs, delay, end)
 
     def _align(self, node: Node, streams: Sequence[Value]) -> tuple[list[Value], int, int]:
@@ -331,14 +247,12 @@ class _Pieces:
         for x, y, groups in node.op.ties(node.inputs, node.outputs):
             for left, right in groups:
                 for constant, (axis, *_), value, others in ((x, left, y, right), (y, right, x, left)):
-                    is_met = value in self._places and [*others] == [self._axis(value)]
+                    is_met = value in self._places and [*others] == [self._axes.axis(value)]
                     if constant.is_constant and is_met and constant.shape[axis] != 1:
                         axes[constant] = axis
         return axes
 
-    def _rows_of_constant(
-        self, node: Node, constant: Value, axis: int, place: _StepAxis, delay: int
-    ) -> Value:
+    def _rows_of_constant(self, node: Node, constant: Value, axis: int, place: StepAxis, delay: int) -> Value:
         """A constant for each step, of which only the first may differ."""
         rows = np.moveaxis(constant.array, axis, 0)
         if len(place.shape) != len(constant.shape) or not (rows[1:] == rows[1]).all():
@@ -368,7 +282,7 @@ class _Pieces:
         self._emit(node, scan, inputs, delay, end)
 
     def _hold(
-        self, node: Node, scan: Scan, inputs: Sequence[Value], place: _StepAxis, delay: int
+        self, node: Node, scan: Scan, inputs: Sequence[Value], place: StepAxis, delay: int
     ) -> tuple[Scan, list[Value]]:
         """The Scan that keeps its states until the first step of the long call comes, and what it reads."""
         inner = self._build.body()
@@ -378,7 +292,7 @@ class _Pieces:
             rank = len(old.shape)
             if rank not in outside:
                 streams = None if rank < 2 else 1 if rank == MAP_AXES else rank - 1
-                here = _StepAxis((place.steps, *old.shape), 0, streams, place.rate)
+                here = StepAxis((place.steps, *old.shape), 0, streams, place.rate)
                 outside[rank] = self._since(node, here, delay)
                 inside[rank] = inner.body_input("begun", outside[rank].shape[1:], DType.BOOL)
             held.append(inner.add(Select(), inside[rank], new, old, hint="held"))
@@ -398,7 +312,7 @@ class _Pieces:
 
     def _add_windows(self, node: Node) -> None:
         x, *others = node.inputs
-        place, flow, axis = self._places[x], self._flows[x], self._axis(x) - 2
+        place, flow, axis = self._places[x], self._flows[x], self._axes.axis(x) - 2
         if axis < 0 or place.shape != flow.value.shape or not self._flows.keys().isdisjoint(others):
             self._refuse(node)
         op, fill = node.op, 0.0
@@ -439,7 +353,7 @@ class _Pieces:
 
     def _add_pad(self, node: Node, op: Pad) -> None:
         x = node.inputs[0]
-        place, axis, end = self._places[x], self._axis(x), self._flows[x].end
+        place, axis, end = self._places[x], self._axes.axis(x), self._flows[x].end
         if place.shape != self._flows[x].value.shape:
             self._refuse(node)
         before, after = op.before[axis], op.after[axis]
@@ -464,7 +378,7 @@ class _Pieces:
             self._late[key] = self._build.reshape(late, flow.value.shape)
         return self._late[key]
 
-    def _with_past(self, value: Value, place: _StepAxis, count: int) -> Value:
+    def _with_past(self, value: Value, place: StepAxis, count: int) -> Value:
         """The steps of a piece, in the shape of the place, after the last ``count`` steps of the pieces before it."""
         if count <= 0:
             return value
@@ -493,7 +407,7 @@ class _Pieces:
         )
 
     def _fill(
-        self, node: Node, rows: Value, place: _StepAxis, first: int, fill: float, past: int = 0
+        self, node: Node, rows: Value, place: StepAxis, first: int, fill: float, past: int = 0
     ) -> Value:
         """Rows with this number in those before step ``first`` of the stream."""
         is_step = self._since(node, place, first, past)
@@ -501,9 +415,9 @@ class _Pieces:
             Select(), is_step, rows, self._build.scalar(fill, len(rows.shape), rows.dtype), hint="padded"
         )
 
-    def _since(self, node: Node, place: _StepAxis, first: int, past: int = 0) -> Expression:
+    def _since(self, node: Node, place: StepAxis, first: int, past: int = 0) -> Expression:
         """Which rows are step ``first`` of the stream or later ones; the piece is behind ``past`` further rows."""
-        build, streams = self._build, self._streams()
+        build, streams = self._build, self._axes.streams()
         if place.streams is None and streams != 1:
             self._refuse(node, "has no axis of streams")
         if self._count is None:
@@ -515,17 +429,6 @@ class _Pieces:
         steps = build.constant(np.moveaxis(column, 0, place.axis), "steps")
         count = build.reshape(self._count, place.broadcast(1, streams))
         return (build.add(ADD, count, steps) > 0).named("begun")
-
-    def _streams(self) -> Dim:
-        """How many streams the net has; 1 where nothing says so."""
-        factors = (
-            factor
-            for value in self._old.inputs
-            for axis in self._names.of(value)
-            for factor in axis
-            if factor.name == STREAMS
-        )
-        return next((factor.size for factor in factors), 1)
 
     def _close_count(self) -> None:
         """The counter of steps after a piece, which stops where no more needs to be told."""

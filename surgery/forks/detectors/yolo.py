@@ -40,7 +40,7 @@ from prototrt.surgery.rules import (
 )
 
 MOST_DETECTIONS = 1000
-"""DetectionRows that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
+"""Detections that a result has at most. The forks give all rows; a batch may have hundreds of thousands."""
 _ROW = 5
 """Numbers of a box before its classes: x, y, width, height, objectness."""
 
