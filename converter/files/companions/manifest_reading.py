@@ -30,11 +30,6 @@ WRONG = (KeyError, TypeError, ValueError, AttributeError)
 """What is raised by reading facts of a manifest that are wrong or missing."""
 
 
-def read_manifest(path: str) -> Mapping[str, Any]:
-    """The facts in the file of a manifest. Raises ``UnreadableFileError``."""
-    return manifest_from(manifest_content(path), path)
-
-
 def manifest_content(path: str) -> bytes:
     """The bytes of the file. Raises ``UnreadableFileError``."""
     try:
