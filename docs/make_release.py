@@ -33,7 +33,7 @@ def check() -> str | None:
 
 def changelog_fault(text: str, version: str) -> str | None:
     """What is wrong with the section of a version; None if it begins with at most ten entries and has a date."""
-    section = re.search(rf"^## {re.escape(version)}, \d{{4}}-\d\d-\d\d\n(.*?)(?=^##)", text, re.M | re.S)
+    section = re.search(rf"^## {re.escape(version)}, \d{{4}}-\d\d-\d\d\n(.*?)(?=^##|\Z)", text, re.M | re.S)
     if section is None:
         return f"CHANGELOG.md has no section '## {version}, YYYY-MM-DD'"
     entries = re.findall(r"^- ", section[1], re.M)
