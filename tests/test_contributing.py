@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,20 @@ from prototrt.converter.backends.onnx.model import OnnxModel
 from prototrt.converter.backends.tensorrt import lowering as tensorrt_lowering
 from prototrt.converter.backends.tensorrt.activation import activation
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
-from prototrt.surgery import forks, layers, ops
+from prototrt.surgery import forks, ir, layers, ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.ir import Array
+from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.registry import Registry
+from prototrt.surgery.ir.verification import needs
+from prototrt.surgery.layers.recurrent import parameters, recurrent_types
 from prototrt.surgery.ops.elementwise import Pointwise
+from prototrt.surgery.recurrent import cells
+from prototrt.surgery.runner import PassList
+from prototrt.surgery.runner import run as run_passes
 from prototrt.tests.converter.backends.onnx.test_primitives import graph_of
 from prototrt.tests.golden_cases import Case, check
-from prototrt.tests.small_nets import WAYS, float32
+from prototrt.tests.small_nets import WAYS, float32, numbers, op, rewritten, stored
 from prototrt.tests.tools import make_golden
 
 ROOT = Path(__file__).parents[1]
@@ -133,6 +138,56 @@ def test_the_primitive(on: Way) -> None:
     x = float32([-2, 0, 0.5])
     (y,) = prototrt.Session(graph_of(kind(scale=1.5), [x]), on=on).run({"x0": x}).values()
     np.testing.assert_allclose(y, float32([-1.4460414, 0, 0.69317574]), rtol=1e-6)
+
+
+def test_the_pass() -> None:
+    graph = rewritten(
+        op("Sigmoid", tops=["s"]) + 'layer { name: "c" type: "Clip" bottom: "s" top: "t" '
+        "clip_param { min: -1 max: 2 } }" + 'layer { name: "e" type: "Exp" bottom: "t" top: "y" }',
+        {"x": (2, 3)},
+    )
+    names = {"Graph": Graph, "Value": ir.Value, "Sigmoid": ops.Sigmoid, "Clip": ops.Clip, "needs": needs}
+    change = defined(block("python", "def drop_wide_clips"), **names)["drop_wide_clips"]
+    after = run_passes(graph, [PassList("the pass", (change,))])
+    kinds = [type(node.op).__name__ for node in after.nodes]
+    assert ("Clip" in kinds, len(kinds)) == (False, len(graph.nodes) - 1)
+    assert change(after) is after
+    narrow = graph.with_nodes(
+        replace(node, op=ops.Clip(0.25, 1)) if isinstance(node.op, ops.Clip) else node for node in graph.nodes
+    )
+    assert change(narrow) is narrow
+
+
+@pytest.mark.parametrize("on", WAYS)
+def test_the_cell(on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the type VanillaRNN, in both directions, with sequences that begin anywhere."""
+    names = defined(block("python", "class OneGateCell"), **vars(cells))
+    made = defined(
+        block("python", "def one_gate_blobs"), **{**vars(parameters), **vars(recurrent_types), **names}
+    )
+    monkeypatch.setitem(recurrent_types.RECURRENT_TYPES, "VanillaRNN", made["ONE_GATE"])
+    blobs = [numbers(*shape, seed=seed) for seed, shape in enumerate([(8, 3), (8,), (8, 4)] * 2)]
+    x, cont = numbers(5, 2, 3, seed=9), float32([[0, 0], [1, 1], [1, 0], [0, 1], [1, 1]])
+    fields = "recurrent_param { num_output: 4 bidirectional: CONCAT }"
+    graph = rewritten(
+        op("VanillaRNN", fields, ["x", "cont"]), {"x": x.shape, "cont": cont.shape}, stored("op", blobs)
+    )
+    y = prototrt.Session(graph, on=on).run({"x": x, "cont": cont})["y"]
+
+    def direction(x: Array, cont: Array, w_x: Array, b: Array, w_h: Array) -> Array:
+        h, tops = np.zeros((2, 4)), []
+        for x_t, cont_t in zip(x, cont, strict=True):
+            h = cont_t[:, None] * h
+            f, n = np.split(x_t @ w_x.T + b + h @ w_h.T, 2, axis=1)
+            f = 1 / (1 + np.exp(-f))
+            h = (1 - f) * h + f * np.tanh(n)
+            tops.append(h)
+        return np.stack(tops)
+
+    # Read backwards, a sequence starts where the next one begins in forward order.
+    back = direction(x[::-1], np.concatenate([np.zeros((1, 2)), cont[:0:-1]]), *blobs[3:])[::-1]
+    expected = np.concatenate([direction(x, cont, *blobs[:3]), back], axis=2)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
 
 
 def is_module(code: str) -> bool:

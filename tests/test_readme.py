@@ -16,7 +16,6 @@ from prototrt.surgery.views.support import page_list, supported_layers
 from prototrt.tests.command_line import done, without_measures
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.tools.machines_table import machines_table, systems_table
-from prototrt.tests.tools.option_tables import option_tables
 
 README = (ROOT / "README.md").read_text()
 
@@ -129,7 +128,6 @@ def test_commands_of_the_table_of_tasks_run(command: str) -> None:
     ("page", "mark", "text"),
     [
         ("layers.md", "support-table", lambda: page_list(supported_layers())),
-        ("commands.md", "options", option_tables),
         ("deploy.md", "machines", machines_table),
         ("deploy.md", "systems", systems_table),
     ],
