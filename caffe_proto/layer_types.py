@@ -11,8 +11,9 @@ the rows that differ. ``layer_type(NAME)`` returns the row of a type, also for u
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import cache
+
+from prototrt.caffe_proto.common.records import dataclass
 
 
 class Role(enum.Enum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin
 from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.records import dataclass, field, fields, replace
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.schema import Message, message_class, parameter_field

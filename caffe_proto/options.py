@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Literal, TypeAlias
 
 from prototrt.caffe_proto.common.options import Names, Options, PathLike, at_least, one_of, option
+from prototrt.caffe_proto.common.records import KW_ONLY, dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 
 FieldValue: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]

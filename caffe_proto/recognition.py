@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import Buffer, errors_for_user, map_file, open_regular, refuse_size
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.text.outline import begins_netdef, is_solver, net_inside, nets_of_solver

@@ -6,12 +6,12 @@ The names are those of trtexec and Polygraphy. Each option is passed on, or refu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.caffe_proto.common.options import Options
+from prototrt.caffe_proto.common.records import dataclass, field, fields
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.files.machines import TRTEXEC_WORDS, version_text

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto import load
@@ -21,6 +20,7 @@ from prototrt.caffe_proto.common.errors import (
     distinct,
     silent,
 )
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.files.companions.manifest import content_of, digest_of

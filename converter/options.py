@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError
@@ -20,6 +19,7 @@ from prototrt.caffe_proto.common.options import (
     option,
     same_as,
 )
+from prototrt.caffe_proto.common.records import KW_ONLY, dataclass, field, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.builder_options import (

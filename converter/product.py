@@ -6,13 +6,13 @@ What only one product needs is imported when it is made: imports are most of wha
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.errors import (
     OptionsError,
 )
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
 from prototrt.converter.checking.machines.targets import PROGRAM, Target, find_target

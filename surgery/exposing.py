@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.ir import Graph, Node, Value
 from prototrt.surgery.ops import Identity, Scan

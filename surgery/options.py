@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
@@ -19,6 +18,7 @@ from prototrt.caffe_proto.common.options import (
     only_in_python,
     option,
 )
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Command, Option, SizeSymbol, Worded
 from prototrt.caffe_proto.forks import Fork
 

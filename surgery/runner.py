@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir import Graph, Node, bodies
 from prototrt.surgery.ir.verification import (
     InvalidGraphError,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
 from prototrt.caffe_proto.common.files import value_from_json
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.recognition import read_text
 
 

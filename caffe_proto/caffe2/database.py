@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from prototrt.caffe_proto.common.errors import (
     UnsupportedLayerError,
     WeightsError,
 )
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fields, signed
 from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.schema import Message

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prototrt.caffe_proto.caffe2.advice import GIVE_BOTH_NETS
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wire import Wire, WireError, fields
 from prototrt.caffe_proto.recognition import NETDEF, OP, OPERATOR_TYPE, OpenFile, looks_binary
 from prototrt.caffe_proto.schema import Message, is_repeated

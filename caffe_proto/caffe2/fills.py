@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from prototrt.caffe_proto.caffe2.files import parse_binary, read_net, refuse_many_operators
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import Origin, UnreadableFileError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.caffe_proto.recognition import NETDEF, OP, OpenFile

@@ -6,10 +6,10 @@ PyTorch's mobile exporter writes the image of the export there, beside the weigh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.model import Layer
 from prototrt.caffe_proto.weights import StoredBlob
 

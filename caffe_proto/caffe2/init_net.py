@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ from prototrt.caffe_proto.caffe2.fills import Fill, read_fills
 from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.schema import message_class
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.model import Layer
 from prototrt.caffe_proto.schema import Message
 

@@ -7,9 +7,10 @@ for the input, one per gate, then those for the recurrence.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+
+from prototrt.caffe_proto.common.records import dataclass
 
 # cuDNN's order of the gates. The names for an LSTM are those of RecurrentParamSet.
 GATES = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.fills import Fill
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedLayout
 from prototrt.caffe_proto.common.errors import NetError, Origin, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.weights import StoredBlob
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 
 _MOST_ADVISED = 20

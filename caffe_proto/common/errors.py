@@ -16,10 +16,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import MOST_LISTED, Option, ShortText, Worded, listed
 
 _MOST_PROBLEMS = 20

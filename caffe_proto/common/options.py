@@ -16,11 +16,11 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args, overload
 
 from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.records import Field, dataclass, field, fields
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible_line
 

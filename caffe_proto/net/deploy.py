@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, shape_from_fields
 from prototrt.caffe_proto.net.training_roles import Roles, roles_of, weight_of
 from prototrt.caffe_proto.net.untangle import untangle

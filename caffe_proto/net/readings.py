@@ -5,11 +5,11 @@ Source: caffe ``src/caffe/net.cpp``, ``Net::FilterNet`` and ``Net::StateMeetsRul
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
 from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.deploy import DeployLayers, cut_training

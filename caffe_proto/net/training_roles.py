@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.value_origins import Origins
 from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_measure

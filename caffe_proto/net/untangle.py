@@ -9,11 +9,11 @@ what is written over it later is called ``BLOB@LAYER`` down to the last."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.layer_types import Role, layer_type

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.layer_types import Role
 from prototrt.caffe_proto.net.data_layers import is_label_by_name, is_source, label_tops
 from prototrt.caffe_proto.net.wiring import ARITHMETIC, Wiring, facts_of, has_facts, is_measure, learns

@@ -6,9 +6,9 @@ Facts about layers are looked up and never searched for: nets have tens of thous
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.layer_types import LayerType, Role, layer_type
 from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.untangle import UntangledNet

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.text.fields import CLOSING
 from prototrt.caffe_proto.text.tokens import TokenKind, tokens
 

@@ -5,13 +5,13 @@ Rules of users read these fields."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, UnsupportedLayerError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, enum_name, is_repeated
 from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, FieldPath, Fields, TextField

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+
+from prototrt.caffe_proto.common.records import dataclass
 
 _RECURRENCE = re.compile(
     r"""

@@ -8,11 +8,11 @@ remembers where the layers are.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError, raise_all
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.schema import Message, message_class, required_fields
 from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, FieldPath, Fields, TextField

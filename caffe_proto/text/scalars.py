@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TypeAlias
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.tokens import BLANKS, FLOAT, INTEGER, TokenKind, tokens

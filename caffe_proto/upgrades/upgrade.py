@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto.common.errors import NetError, Origin, raise_all
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.schema import Message, enum_name, message_class
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet

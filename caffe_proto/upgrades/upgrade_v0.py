@@ -9,9 +9,8 @@ Source: caffe ``src/caffe/util/upgrade_proto.cpp``, ``UpgradeV0PaddingLayers`` a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from prototrt.caffe_proto.common.errors import NetError, Origin
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.schema import Message, message_class
 

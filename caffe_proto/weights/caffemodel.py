@@ -7,10 +7,10 @@ numbers for different messages, and a caffemodel usually holds the training net.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields
 from prototrt.caffe_proto.recognition import CAFFEMODEL, PROTOTXT_FIRST, OpenFile, looks_like_text
 from prototrt.caffe_proto.text.scalars import text_from_bytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any, Literal, Protocol, TypeAlias
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from prototrt.caffe_proto.common.errors import WeightsError
 from prototrt.caffe_proto.common.files import errors_for_user, open_regular, sha256_of_stream
+from prototrt.caffe_proto.common.records import dataclass, field
 
 Array: TypeAlias = NDArray[Any]
 

@@ -6,7 +6,6 @@ import io
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, cast
@@ -16,6 +15,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import Buffer, map_file, open_regular
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, ArrayHeader, array_headers, name_of
 

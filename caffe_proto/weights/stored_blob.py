@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import WeightsError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, WireError, fields, signed, varints
 from prototrt.caffe_proto.weights import Array, StoredBlob, check_count
 

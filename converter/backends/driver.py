@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.plugins.libcuda import load_libcuda
 
 NO_DRIVER = "there is no NVIDIA driver"

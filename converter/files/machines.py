@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from prototrt.caffe_proto.common.records import dataclass
 
 Version: TypeAlias = tuple[int, int]
 """A release, or a compute capability: 8.6 is ``(8, 6)``."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass
 from itertools import chain
 from typing import Any
 
 from prototrt.caffe_proto.common.options import takes_words, type_of
+from prototrt.caffe_proto.common.records import Field, dataclass
 
 _STATE_FILE = "const:"
 _MOST_DIGITS = 18

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.options import LoadOptions

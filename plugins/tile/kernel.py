@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from prototrt.caffe_proto.common.records import dataclass
 
 NAMESPACE, NAME, VERSION = "prototrt", "Tile", "1"
 """What TensorRT knows the plugin by."""

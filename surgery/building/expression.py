@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import ReferenceType
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery import ir
 from prototrt.surgery.ir import Dim, DType, Op, OpenSize, Size
 from prototrt.surgery.ops import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded, excerpt
 from prototrt.surgery.ir import Graph, Range, Shape, Size, computable, range_of, size_from_text, symbols_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes

@@ -6,7 +6,6 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
 from threading import Lock
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Option, Worded, excerpt, plural, shortened
 from prototrt.caffe_proto.forks import MEANINGS, Fork
 from prototrt.caffe_proto.recognition import read_text

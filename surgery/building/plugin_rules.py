@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from prototrt.caffe_proto.common.errors import (
     ShapeError,
     UnsupportedLayerError,
 )
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Option, Worded, excerpt, plural
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule

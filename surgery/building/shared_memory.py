@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.layer_types import InPlace, layer_type
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, OpenSize, Shape, Value, measure

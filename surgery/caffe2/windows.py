@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from prototrt.caffe_proto.caffe2.advice import (
     CUT_BEFORE,
     EXPORT_AGAIN,
@@ -12,6 +10,7 @@ from prototrt.caffe_proto.caffe2.advice import (
 )
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value

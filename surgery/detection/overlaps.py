@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.detection.lists import LOWEST
 from prototrt.surgery.ir import Array, DType

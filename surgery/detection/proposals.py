@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, misfit

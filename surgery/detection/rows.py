@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.detection.lists import LOWEST, KeptBoxes, best_of_rows, lengthened, numbers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import (
@@ -15,6 +14,7 @@ from prototrt.caffe_proto.common.errors import (
     distinct,
 )
 from prototrt.caffe_proto.common.options import takes_options
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Worded, plural
 from prototrt.surgery.building.input_sizes import profile_of, refuse_unknown_sizes, shapes_of_options
 from prototrt.surgery.building.layer_builder import LayerBuilder

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.records import dataclass, field
 
 Sizes = tuple[int, ...]
 Letters = Mapping[str, Sequence[int | str]]

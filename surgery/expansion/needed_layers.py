@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from prototrt.caffe_proto import Layer, Model
@@ -17,6 +16,7 @@ from prototrt.caffe_proto.common.errors import (
     WeightsError,
 )
 from prototrt.caffe_proto.common.files import identity_of
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery.building.layer_builder import LayerBuilder

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, Origin, ShapeError, raise_all
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.text.marks import MarkedRecurrence

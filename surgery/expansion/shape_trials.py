@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from prototrt.caffe_proto import Model
@@ -14,6 +13,7 @@ from prototrt.caffe_proto.common.errors import (
     ShapeError,
     distinct,
 )
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.weights.interface import NoWeights, RandomWeights

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.images.rois import Rois, counted_from, rounded

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value

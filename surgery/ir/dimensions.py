@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Literal, TypeAlias
+
+from prototrt.caffe_proto.common.records import dataclass, field
 
 RangeSource: TypeAlias = Literal["ranges", "sizes", "dynamic"]
 """The option that states a range: shapes with the smallest and largest sizes, sizes by name, or ``dynamic``."""

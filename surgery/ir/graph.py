@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.records import dataclass, field, fields, replace
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Surface, worded
 from prototrt.surgery.ir.axes import Tie

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir.shapes import Dim
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prototrt.caffe_proto.common.errors import Origin, ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir.shapes import Array, Dim
 
 

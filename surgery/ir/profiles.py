@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded
 from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
 from prototrt.surgery.ir.dimensions import RangeSource

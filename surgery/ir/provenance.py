@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.files import Identity
+from prototrt.caffe_proto.common.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

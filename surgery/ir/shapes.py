@@ -6,7 +6,6 @@ import enum
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
 from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir.dimensions import OpenSize, Range, Size
 from prototrt.surgery.ir.range_words import one_size
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.surgery.ir.graph import Graph, Node, Value, bodies, describe
 
 

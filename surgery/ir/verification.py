@@ -7,12 +7,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import wraps
 from itertools import chain
 from typing import Literal, TypeAlias, TypeVar
 
 from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir.dimensions import Range
 from prototrt.surgery.ir.graph import Graph, Node, Op, Value, bodies, describe, walk
 from prototrt.surgery.ir.shapes import DType, Shape, symbols_of

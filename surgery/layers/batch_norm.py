@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.expression import Value, centre

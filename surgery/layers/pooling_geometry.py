@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.images.spatial import Ends, pads_of_sides, per_axis
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, range_of
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text

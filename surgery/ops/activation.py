@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.ops.elementwise import Elementwise, Pointwise, broadcast
 

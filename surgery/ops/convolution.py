@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, Shape, Size, computable, element_count, fixed, range_of
 from prototrt.surgery.ops.windows import Images, larger_smallest, sizes_of, window_index, windows_that_fit
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, DType, Op, Shape, Size, Value, fixed
 from prototrt.surgery.ir.axes import Tie
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, Op, Shape, Value, element_count, fixed
 from prototrt.surgery.ir.axes import Tie, one_by_one
 from prototrt.surgery.ops.elementwise import broadcast

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir import Array, Op, Shape, Value
 from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
 from prototrt.surgery.ops.shape import AlongAxis

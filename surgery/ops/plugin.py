@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir import Array, DType, Op, Shape, Value
 from prototrt.surgery.ir.axes import Tie
 

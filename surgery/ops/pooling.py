@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, Shape, computable, fixed
 from prototrt.surgery.ops.windows import Images, window_index
 
@@ -63,7 +63,7 @@ class MaxPoolIndex(Windows):
 
     def shape(self, x: Shape) -> list[Shape]:
         fixed(x[2], "the height"), fixed(x[3], "the width")  # the positions are constants
-        return super(MaxPoolIndex, self).shape(x)
+        return super(MaxPoolIndex, self).shape(x)  # noqa: UP008  slots make the class anew
 
     def evaluate(self, x: Array) -> list[Array]:
         (out,) = self.shape(x.shape)

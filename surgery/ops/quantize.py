@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir import EIGHT_BITS, Array, DType, Op, Shape, Value
 from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir import Array, DType, Op, Shape, Value, computable, range_of
 from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
 from prototrt.surgery.ops.shape import AlongAxis

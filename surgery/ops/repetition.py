@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, DType, Shape, Value
 from prototrt.surgery.ir.axes import Tie, at_same_places
 from prototrt.surgery.ops.scan import BodyOp, Item

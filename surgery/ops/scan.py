@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir import Array, Dim, DType, Graph, Op, Shape, Value, fixed
 from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir import Array, DataSize, DType, Op, Shape, Size, Value, fixed
 from prototrt.surgery.ir.axes import Tie, one_by_one
 from prototrt.surgery.ops.elementwise import Elementwise, broadcast

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir import Array, Op, Shape, Size, Value, computable, fixed, measure, range_of
 from prototrt.surgery.ir.axes import Tie, at_same_places, one_by_one, reshaped_axes
 from prototrt.surgery.ir.lengths import LengthsRule

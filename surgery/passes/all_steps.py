@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Node, Op, Value, element_count
 from prototrt.surgery.ops import Concat, Gather, MatMul, PReLU

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir import Array, AtMost, DataSize, Dim, Op, Shape, Size, Value
 from prototrt.surgery.ops import Axis, Reshape, Transpose
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir import DType, Graph, Node, Value, walk
 from prototrt.surgery.ir.uniform_constants import unbroadcast
 from prototrt.surgery.ops import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.ir import Array, Graph, Node, Value, fixed
 from prototrt.surgery.ir.uniform_constants import concatenate

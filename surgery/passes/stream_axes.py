@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir import Dim, Graph, Shape, Value, computable
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor
 from prototrt.surgery.passes.named_axes import step_axes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import DType, Graph, Node, Value
 from prototrt.surgery.ir.uniform_constants import map_elements

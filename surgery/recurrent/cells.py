@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value

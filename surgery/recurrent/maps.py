@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value

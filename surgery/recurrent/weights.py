@@ -15,12 +15,12 @@ Gates are blocks of rows. A cell is ``"LSTM"`` (gates i, f, o, g), ``"GRU"`` (r,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.recurrent.gates import ORDERS, PEEPHOLES, orders_of, permuted, reordered
 

@@ -6,11 +6,11 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import ascii_json, read_regular, value_from_json
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 
 FORMAT = 1

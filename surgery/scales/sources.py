@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.surgery.options import HasScales
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales

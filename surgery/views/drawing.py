@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.visible import visible, visible_line
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"

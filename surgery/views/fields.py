@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.caffe2.operators import Operator
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import shortened
 from prototrt.caffe_proto.schema import Message, is_repeated, parameter_field, parameter_fields
 from prototrt.caffe_proto.text.scalars import text_from_bytes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.common.options import takes_options
+from prototrt.caffe_proto.common.records import asdict, dataclass, replace
 from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.expansion.recurrences import likely_recurrences
 from prototrt.surgery.ir import Graph, Range, Shape, StreamLags, Value

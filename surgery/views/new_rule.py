@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.python_source import WORDS, literal
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.model import one_layer
 from prototrt.surgery.building.layer_rules import python_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_by_name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import Origin, ShapeError
+from prototrt.caffe_proto.common.records import dataclass, fields, is_dataclass, replace
 from prototrt.surgery.ir import Dim, DType, Graph, Node, Op, OpenSize, Range, Recurrence, Shape, Value, walk
 from prototrt.surgery.ir.verification import InvalidGraphError
 from prototrt.surgery.ops import ADD, Binary, BinaryKind, MatMul, Reshape, Scan, TanH, While

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import silent
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.weights import Array, RandomWeights, StoredBlob
 from prototrt.caffe_proto.weights.interface import Purpose, UnpickledWeights
 from prototrt.surgery.expansion.expand import expand

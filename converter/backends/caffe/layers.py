@@ -7,13 +7,13 @@ Reshape and activations. What has no such layer is refused with its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayerError, raise_all
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.surgery.forms import UNROLL_AT_MOST

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError, silent
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.model import one_layer
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.text.marks import MarkedRecurrence

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +13,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.bvlc import doubts, respell
 from prototrt.caffe_proto.net.deploy_text import deploy_layers, net_text, transformations

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wire_writer import field_head
 from prototrt.converter.backends.onnx.api import element_type, import_package
 from prototrt.converter.backends.onnx.model import Proto

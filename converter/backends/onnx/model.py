@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import Origin, UnsupportedLayerError
 from prototrt.caffe_proto.common.naming import Names
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.onnx.api import ELEMENT_TYPES, import_package
 from prototrt.converter.backends.sizes import ComputedSize

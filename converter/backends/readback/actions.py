@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.readback.dtypes import NetworkTensor
 from prototrt.converter.backends.readback.registry import Array, Evaluate
 

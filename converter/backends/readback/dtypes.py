@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.readback.registry import Array, Shape
 
 _HELD: dict[str, type[np.generic]] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.readback.dtypes import NetworkTensor
 from prototrt.converter.backends.readback.registry import Layer
 from prototrt.converter.backends.readback.scan import LOOP_LAYERS

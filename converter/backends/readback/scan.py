@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.readback.actions import Action, Values
 from prototrt.converter.backends.readback.dtypes import NetworkTensor
 from prototrt.converter.backends.readback.registry import Array

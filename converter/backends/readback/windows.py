@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.readback.registry import Array, Layer, Shape
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, get_args
 
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import narrow
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.options import BackendName
 from prototrt.surgery.ir import DType

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from prototrt.caffe_proto.common.errors import BuildError
 from prototrt.caffe_proto.common.options import refuse_other, takes_options
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.tensorrt.api import Backend, find_backend
 from prototrt.converter.backends.tensorrt.configuration import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.backends.tensorrt.api import Backend
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
 from prototrt.surgery.ir import Array, Node, Value

@@ -6,13 +6,13 @@ import itertools
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.python_source import WORDS, literal
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.backends.tensorrt_python import frame
 from prototrt.converter.backends.tensorrt_python.recording import (

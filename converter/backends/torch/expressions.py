@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
+from prototrt.caffe_proto.common.records import dataclass, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.ir import Dim, DType, Node, Op, OpenSize, Value
 from prototrt.surgery.ir.registry import Registry

@@ -8,8 +8,8 @@ that other programs write.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.backends.torch.expressions import Application, expression, is_scalar, number
 from prototrt.converter.backends.torch.names import PythonNames, identifier
 from prototrt.surgery.ir import DType, Node, Op, Value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.torch.expressions import TORCH_TYPES, in_tuple
 from prototrt.converter.backends.torch.kernels import StepKernels
 from prototrt.converter.backends.torch.names import (

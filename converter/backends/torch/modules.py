@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.backends.torch.expressions import number
 from prototrt.surgery.ir import Array, DType, Node, Op, Value
 from prototrt.surgery.ops import (

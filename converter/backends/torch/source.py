@@ -6,13 +6,13 @@ import itertools
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.python_source import literal
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.backends.torch import cells
 from prototrt.converter.backends.torch.cells import is_cell, place_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, NetError, Origin
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.checking.calibration.histogram import Histogram
 from prototrt.converter.files.signatures.signature import Signature

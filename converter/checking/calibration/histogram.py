@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.surgery.ir import Array
 
 BINS = 4096

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, EngineError
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import Way
 from prototrt.converter.running.sessions.session import ENGINE, Session

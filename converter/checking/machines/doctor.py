@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.backends.driver import INSTALL_A_DRIVER, NO_DRIVER, Driver, Gpu, find_driver
 from prototrt.converter.backends.tensorrt.api import find_backend

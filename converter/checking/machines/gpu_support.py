@@ -6,9 +6,9 @@ A build against CUDA N needs a driver that knows CUDA N.0: https://docs.nvidia.c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.backends.driver import Gpu
 from prototrt.converter.builder_options import STRONGLY_TYPED_SINCE

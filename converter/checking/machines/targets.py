@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import STRONGLY_TYPED_SINCE, Release, refuse_dla, refuse_for
 from prototrt.converter.files.machine_types import refuse_types

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import load
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.checking.selftest.nets import SessionOf
 from prototrt.converter.checking.selftest.rows import Check
 from prototrt.converter.checking.verification.comparison import Difference, difference_of

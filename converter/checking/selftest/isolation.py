@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from queue import Empty, Queue
 from typing import IO
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.checking.selftest.privacy import anonymous
 from prototrt.converter.checking.selftest.rows import CRASHED, Check, Row, row_of
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from prototrt.caffe_proto import load
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.converter.running.sessions.session import Session
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import Form, Precision

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError, VerificationError
 from prototrt.caffe_proto.common.files import errors_for_user, read_regular, value_from_json
 from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Command, Worded
 from prototrt.converter.checking.selftest.rows import BAD, NOT_TRIED, OK, Row

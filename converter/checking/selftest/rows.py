@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.checking.selftest.privacy import anonymous
 
 Attempt = Callable[[], str | tuple[str, ...]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import BuildError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.converter.backends.onnx.evaluator import RTX_PLUGIN, rtx_devices
 from prototrt.converter.checking.machines.doctor import Ability, diagnose
 from prototrt.converter.checking.selftest import engines, goldens, speed

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.records import asdict, dataclass, replace
 from prototrt.converter.checking.verification.tolerances import Tolerance
 from prototrt.converter.options import Way
 from prototrt.surgery.ir import Array, Graph

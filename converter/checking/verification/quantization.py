@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import BuildError, Origin, VerificationError
+from prototrt.caffe_proto.common.records import asdict, dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.checking.verification.comparison import difference_of
 from prototrt.converter.checking.verification.tolerances import TOLERANCES

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.options import Precision
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import VerificationError
 from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.checking.verification.comparison import EXPECTED, Comparison
 from prototrt.converter.checking.verification.quantization import QuantizationCost

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.files.readers.names import ReaderName
 
 

@@ -7,9 +7,9 @@ numbers from the end. Some of them accept a length above the number of steps, or
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.ir import Array, Dim, Graph, Node, Value, size_at
 from prototrt.surgery.ir.lengths import SEGMENTS, LengthsRule
 from prototrt.surgery.ops import Cast, Gather, Identity, Reshape, ReverseSequence, Scatter, Slice, Transpose
@@ -27,7 +27,7 @@ class IndexRange:
     below: Dim
     every: int = 1
     start: int = 0
-    reader: Gather | Scatter | LengthsRule = Gather()  # noqa: RUF009  it is frozen
+    reader: Gather | Scatter | LengthsRule = Gather()
     origin: Origin | None = None
 
     @property

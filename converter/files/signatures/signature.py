@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.converter.files.signatures.indices import IndexRange, index_ranges

@@ -9,12 +9,12 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.keys import FILES, with_files

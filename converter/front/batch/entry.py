@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from prototrt.caffe_proto.common.records import asdict, dataclass, field
 from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, module_weights
 from prototrt.converter.front.batch.keys import OUTPUTS

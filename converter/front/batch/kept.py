@@ -7,11 +7,11 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.files import open_regular, read_regular, sha256_of_stream
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.converter.files.writing.side_files import PRODUCT_SUFFIXES, WEIGHTS_SUFFIX
 from prototrt.converter.files.writing.texts import check_text, json_value
 from prototrt.converter.front.batch.keys import OUTPUTS

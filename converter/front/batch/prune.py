@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.memory import text_of_bytes
+from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.front.batch.cache_folder import conversions, discard, is_cache, unfinished
 

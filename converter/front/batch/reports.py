@@ -6,12 +6,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.caffe_proto.common.wording import Command, command_words
 from prototrt.converter.files.writing.files import result_text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.caffe_proto.text.outline import is_net
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.converter.front.commandline.options.common import verbosity
 from prototrt.converter.front.commandline.options.stages import is_on_command_line

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.front.commandline.printing import show_lines
 
 if TYPE_CHECKING:

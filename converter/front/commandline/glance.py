@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.front.commandline.next_steps import hint, next_step
 from prototrt.converter.front.commandline.printing import show, warn
 from prototrt.converter.front.commandline.tables import Table

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.caffe_proto.common.wording import listed, plural, worded
 from prototrt.converter.files.companions.cpp_header import namespace_of

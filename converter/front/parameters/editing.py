@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import NetError, OptionsError, UnsupportedLayerError, WeightsError
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.weights import Array

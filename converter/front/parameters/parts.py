@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -11,6 +10,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.arguments import Arguments
 from prototrt.caffe_proto.caffe2.packed import GATES, PackedArray, PackedLayout
 from prototrt.caffe_proto.common.errors import ConversionError, WeightsError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.weights import Array, StoredBlob
 from prototrt.surgery.layers.recurrent.options import hidden_sizes
 from prototrt.surgery.layers.recurrent.packed import is_packed

@@ -12,7 +12,6 @@ import pickle
 import pickletools
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, BinaryIO, Literal
@@ -21,6 +20,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_TEXT, errors_for_user, open_regular
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.array_files import damage_of
 from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.common.files import errors_for_user, open_regular
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.weights.named_arrays import shape_in
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, ArrayHeader, read_header, refuse_contradiction

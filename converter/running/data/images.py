@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_IMAGE, refuse_size
 from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.records import dataclass, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE
 from prototrt.converter.files.signatures.feeds import Feeds

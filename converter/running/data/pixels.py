@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from prototrt.caffe_proto import Layer, Model
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 
 _DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.converter.files.signatures.signature import concrete, fillable, refuse_lost
 from prototrt.converter.files.signatures.steps import shape_of_step
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM

@@ -6,12 +6,12 @@ Source: https://dmlc.github.io/dlpack/latest/c_api.html, the layout of ``DLManag
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 
 _CUDA, _CUDA_MANAGED = 2, 13
 """``kDLCUDA``, and ``kDLCUDAManaged``: memory that every GPU can use."""

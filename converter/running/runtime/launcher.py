@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.running.runtime.device import CapturedGraph, CaptureError
 from prototrt.converter.running.runtime.engine import Context

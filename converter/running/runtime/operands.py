@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array, refuse_gradients
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM, Device
 from prototrt.converter.running.runtime.dlpack import device_tensor, refuse_gaps

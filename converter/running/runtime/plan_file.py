@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, read_regular
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.files.companions.manifest_reading import (
     WRONG,

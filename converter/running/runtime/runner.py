@@ -6,12 +6,12 @@ import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array
 from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps
 from prototrt.converter.files.signatures.streams import StreamRows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.runtime.device import ALIGNMENT
 from prototrt.converter.running.runtime.memory import Memory

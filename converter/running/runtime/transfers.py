@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast
 from prototrt.converter.files.signatures.signature import refuse_lost
 from prototrt.converter.running.runtime.device import ALIGNMENT, Device

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array, host_target
 from prototrt.converter.files.signatures.signature import (
     Signature,

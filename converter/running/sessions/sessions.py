@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 from threading import Lock, RLock
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar, overload
 
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.files.signatures.streams import Arrays, Sizes, StreamRows
 from prototrt.converter.running.sessions.session import ENGINE, Runnable, Session
 from prototrt.surgery.ir import Array

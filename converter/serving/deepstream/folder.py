@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError, OptionsError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.converter.files.companions.cpp_header import literal
 from prototrt.converter.files.writing.publication import errors_of, finish, publication

@@ -5,11 +5,11 @@ Source: the DeepStream SDK's "Gst-nvinfer" guide, and the members of ``nvdsinfer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.surgery.ir import AtMost, DType, Graph, Shape, Value, range_of
 

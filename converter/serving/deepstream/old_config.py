@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.files import read_regular
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.serving.deepstream.key_file import (
     Groups,

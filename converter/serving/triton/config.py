@@ -6,8 +6,8 @@ Source: ``model_config.proto`` of Triton, and its user guide on sequence batchin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.options import Platform
 from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.text import Enum, Field, Message

@@ -15,13 +15,13 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError, OptionsError
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.text.findings import message_of
 from prototrt.converter.files.companions.script import script_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, OptionsError
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.converter.options import Platform, TritonOptions

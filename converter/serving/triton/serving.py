@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.converter.files.signatures.signature import fillable, zeros
 from prototrt.converter.running.sessions.session import Session

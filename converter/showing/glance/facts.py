@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.notebook_html import table
+from prototrt.caffe_proto.common.records import dataclass, field
 
 Fact: TypeAlias = str | int | Sequence[str]
 

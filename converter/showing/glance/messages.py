@@ -6,8 +6,8 @@ Source: https://protobuf.dev/programming-guides/encoding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wire import Buffer, Field, Wire, fields, signed, varints
 from prototrt.caffe_proto.text.scalars import text_from_bytes
 

@@ -7,11 +7,11 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import Origin
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.showing.page.order import nodes_in, places_of
 from prototrt.surgery.views.drawing import (
     FED_BACK,

@@ -6,7 +6,6 @@ import enum
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from traceback import format_exc
 from typing import Any
@@ -20,6 +19,7 @@ from prototrt.caffe_proto.common.errors import (
     silent,
 )
 from prototrt.caffe_proto.common.options import PathLike
+from prototrt.caffe_proto.common.records import asdict, dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, options_in, worded
 from prototrt.caffe_proto.loading import load
 from prototrt.caffe_proto.model import Model

@@ -6,13 +6,13 @@ import math
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.files import value_from_json
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting, suffix_fault

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from prototrt.caffe_proto.common.options import Options, one_of
+from prototrt.caffe_proto.common.records import dataclass
 
 if TYPE_CHECKING:
     from prototrt.surgery.ir import Graph

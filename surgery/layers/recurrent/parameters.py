@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, field_if_set

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from itertools import dropwhile
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.records import dataclass, fields, replace
 from prototrt.caffe_proto.schema import is_read_by, message_class
 from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.surgery.building.expression import Value

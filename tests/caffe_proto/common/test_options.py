@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import Options, meaning, one_of, option, takes_options
+from prototrt.caffe_proto.common.records import KW_ONLY, dataclass, field, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.options import Form, Precision, RewriteOptions
 from prototrt.surgery.pipeline import FORMS

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 
 from prototrt.caffe_proto.common.options import Options, option
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.options import NO_SUFFIX, CalibrateOptions
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from prototrt import __version__
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.front.commandline.options.groups import options
 from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile, StateSource

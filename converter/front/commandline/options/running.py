@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from prototrt.caffe_proto.common.options import Options, at_least, meaning, one_of, option, same_as
+from prototrt.caffe_proto.common.records import dataclass, field, fields, replace
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.front.commandline.options.common import refuse_options_beside
 from prototrt.converter.front.commandline.options.groups import options
