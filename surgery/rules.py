@@ -50,7 +50,7 @@ from prototrt.surgery.detection.rows import (
     rows_of_images,
 )
 from prototrt.surgery.detection.suppression import suppressed
-from prototrt.surgery.images.kernels import Geometry, as_convolution_param
+from prototrt.surgery.images.kernels import Geometry
 from prototrt.surgery.images.resizing import (
     fixed_sizes,
     means_of_two,
@@ -108,7 +108,6 @@ __all__ = [
     "Value",
     "Worded",
     "across",
-    "as_convolution_param",
     "as_number",
     "beside",
     "best_boxes",

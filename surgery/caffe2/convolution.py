@@ -16,7 +16,8 @@ from prototrt.surgery.caffe2.operator_rule import (
     operator_rule,
     refuse_order,
 )
-from prototrt.surgery.caffe2.windows import OperatorGeometry, crop, geometry_of, transposed_geometry_of
+from prototrt.surgery.caffe2.windows import crop, transposed_window_of, window_of
+from prototrt.surgery.images.windows import SlidingWindow
 from prototrt.surgery.ir import computable, fixed
 from prototrt.surgery.ops import Convolution, Deconvolution, LeakyReLU, Pad, Slice
 
@@ -32,15 +33,15 @@ def convolution(
     """
     refuse_order(operator)
     kernel = constant_array(build, operator, 1, weights)
-    geometry, x = crop(build, geometry_of(build, operator, x.shape), x)
-    group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
+    window, x = crop(build, window_of(build, operator, x.shape), x)
+    group, channels = _group(operator, kernel, window), fixed(x.shape[1], "axis 1 (channels)")
     if kernel.shape[1] * group != channels or kernel.shape[0] % group:
         raise _unfit(operator, kernel.shape, channels, group)
-    pad = geometry.before
-    if geometry.before != geometry.after:
-        x = build.add(Pad((0, 0, *geometry.before), (0, 0, *geometry.after)), x)
+    pad = window.before
+    if window.before != window.after:
+        x = build.add(Pad((0, 0, *window.before), (0, 0, *window.after)), x)
         pad = (0,) * len(pad)
-    op = Convolution(geometry.stride, pad, geometry.dilation, group)
+    op = Convolution(window.stride, pad, window.dilation, group)
     y = build.add(op, x, build.constant(kernel, "kernel"), _bias(build, operator, bias, kernel.shape[0]))
     return [build.add(LeakyReLU(), y) if operator.type == "ConvRelu" else y]
 
@@ -57,41 +58,39 @@ def conv_transpose(
     refuse_order(operator)
     kernel = constant_array(build, operator, 1, weights)
     expect_axes(operator, x, 4, "(N, C, H, W)")
-    geometry = transposed_geometry_of(build, operator, x.shape)
-    group, channels = _group(operator, kernel, geometry), fixed(x.shape[1], "axis 1 (channels)")
+    window = transposed_window_of(build, operator, x.shape)
+    group, channels = _group(operator, kernel, window), fixed(x.shape[1], "axis 1 (channels)")
     if kernel.shape[0] != channels or channels % group:
         raise _unfit(operator, kernel.shape, channels, group)
     shift = _bias(build, operator, bias, kernel.shape[1] * group)
-    grows = min(geometry.after) < 0
+    grows = min(window.after) < 0
     # The elements that adj adds after the last kernel hold only the bias.
     inner = _bias(build, operator, None, kernel.shape[1] * group) if grows else shift
-    y = _cut(build, geometry, x, build.constant(kernel, "kernel"), inner, group)
+    y = _cut(build, window, x, build.constant(kernel, "kernel"), inner, group)
     if not grows:
         return [y]
-    more = tuple(max(-after, 0) for after in geometry.after)
+    more = tuple(max(-after, 0) for after in window.after)
     y = build.add(Pad((0,) * len(y.shape), (0, 0, *more)), y, hint="grown")
     return [y + build.aligned(shift, len(y.shape), 1)]
 
 
-def _cut(
-    build: Builder, geometry: OperatorGeometry, x: Value, kernel: Value, bias: Value, group: int
-) -> Value:
+def _cut(build: Builder, window: SlidingWindow, x: Value, kernel: Value, bias: Value, group: int) -> Value:
     """The transposed convolution without its padding, which may differ between the ends."""
-    after = [max(pad, 0) for pad in geometry.after]
-    pad = tuple(map(min, geometry.before, after))
-    y = build.add(Deconvolution(geometry.stride, pad, geometry.dilation, group), x, kernel, bias)
-    for axis, (least, first, last) in enumerate(zip(pad, geometry.before, after, strict=True), 2):
+    after = [max(pad, 0) for pad in window.after]
+    pad = tuple(map(min, window.before, after))
+    y = build.add(Deconvolution(window.stride, pad, window.dilation, group), x, kernel, bias)
+    for axis, (least, first, last) in enumerate(zip(pad, window.before, after, strict=True), 2):
         if first != last:
             size = computable(y.shape[axis], f"axis {axis}") - (first - least) - (last - least)
             y = build.add(Slice(axis, first - least, size), y, hint="cut")
     return y
 
 
-def _group(operator: Operator, kernel: np.ndarray, geometry: OperatorGeometry) -> int:
-    """The number of groups. Raises if the geometry does not match the kernel."""
-    if kernel.shape[2:] != geometry.kernel:
+def _group(operator: Operator, kernel: np.ndarray, window: SlidingWindow) -> int:
+    """The number of groups. Raises if the window does not match the kernel."""
+    if kernel.shape[2:] != window.kernel:
         raise WeightsError(
-            f"shape is {kernel.shape}, expected a kernel of {geometry.kernel}",
+            f"shape is {kernel.shape}, expected a kernel of {window.kernel}",
             blob=f'input "{operator.bottom_blob(1)}"',
             fix=GIVE_INIT_NET,
         )

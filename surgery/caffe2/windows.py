@@ -1,4 +1,4 @@
-"""The geometry of windows: kernels, strides, pads and dilations, in every form that Caffe2 accepts."""
+"""The windows of operators: kernels, strides, pads and dilations, in every form that Caffe2 accepts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from prototrt.caffe_proto.caffe2.advice import (
 )
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
-from prototrt.caffe_proto.common.records import dataclass, replace
+from prototrt.caffe_proto.common.records import replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
+from prototrt.surgery.images.windows import SlidingWindow
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed
 from prototrt.surgery.ops import Pad
 
@@ -21,47 +22,36 @@ from prototrt.surgery.ops import Pad
 NOTSET, VALID, SAME, CAFFE_POOLING = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorGeometry:
-    """One entry for each spatial axis; ``before`` and ``after`` are padding, in elements."""
-
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    dilation: tuple[int, ...]
-
-
-def geometry_of(build: Builder, operator: Operator, shape: Shape) -> OperatorGeometry:
-    """The geometry that the operator states for an input (N, C, ...). Raises ``NetError``.
+def window_of(build: Builder, operator: Operator, shape: Shape) -> SlidingWindow:
+    """The window that the operator states for an input (N, C, ...). Raises ``NetError``.
 
     Source: caffe2 ``operators/conv_pool_op_base.h``, ``ConvPoolOpBase`` and ``ComputeSizeAndPad``.
     """
-    geometry, legacy = _geometry(build, operator, shape), _legacy_of(operator)
+    window, legacy = _plain(build, operator, shape), _legacy_of(operator)
     if legacy == NOTSET and not operator.arguments.flag("global_pooling"):
-        return geometry
+        return window
     if operator.arguments.flag("global_pooling"):
-        return _whole(geometry, tuple(fixed(dim, "a size of the image") for dim in shape[2:]))
+        return _whole(window, tuple(fixed(dim, "a size of the image") for dim in shape[2:]))
     sizes = tuple(computable(dim, "a size of the image") for dim in shape[2:])
-    if legacy != VALID and set(geometry.dilation) != {1}:
+    if legacy != VALID and set(window.dilation) != {1}:
         raise NetError(
-            f"legacy_pad is {legacy} and dilation {geometry.dilation}, expected 1",
+            f"legacy_pad is {legacy} and dilation {window.dilation}, expected 1",
             fix=MEND_ARGUMENTS,
         )
-    spans = [_legacy(geometry, legacy, axis, size) for axis, size in enumerate(sizes)]
-    return replace(geometry, before=tuple(b for b, _ in spans), after=tuple(a for _, a in spans))
+    spans = [_legacy(window, legacy, axis, size) for axis, size in enumerate(sizes)]
+    return replace(window, before=tuple(b for b, _ in spans), after=tuple(a for _, a in spans))
 
 
-def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> OperatorGeometry:
+def transposed_window_of(build: Builder, operator: Operator, shape: Shape) -> SlidingWindow:
     """The same for ConvTranspose. ``after`` is what is left of the padding where ``adj`` adds to the
     result; below 0, the result grows by it.
 
     Source: caffe2 ``operators/conv_transpose_unpool_op_base.h``, ``ComputeSizeAndPad``.
     """
-    geometry = _geometry(build, operator, shape)
-    if any(step != 1 for step in geometry.dilation):
+    window = _plain(build, operator, shape)
+    if any(step != 1 for step in window.dilation):
         raise UnsupportedLayerError(
-            f"dilation is {geometry.dilation}, expected 1: Caffe2 supports no other value here",
+            f"dilation is {window.dilation}, expected 1: Caffe2 supports no other value here",
             fix=CUT_BEFORE,
         )
     if _legacy_of(operator) == CAFFE_POOLING:
@@ -69,29 +59,29 @@ def transposed_geometry_of(build: Builder, operator: Operator, shape: Shape) -> 
             f"legacy_pad is {CAFFE_POOLING}, expected 0, 1 or 2",
             fix=CUT_BEFORE,
         )
-    axes = len(geometry.kernel)
+    axes = len(window.kernel)
     added = _entries(build, operator, "adj", axes) or (0,) * axes
-    if any(not 0 <= more < step for more, step in zip(added, geometry.stride, strict=True)):
+    if any(not 0 <= more < step for more, step in zip(added, window.stride, strict=True)):
         raise NetError(
-            f"adj is {added}, expected from 0 to less than the stride {geometry.stride}",
+            f"adj is {added}, expected from 0 to less than the stride {window.stride}",
             fix=MEND_ARGUMENTS,
         )
-    after = tuple(pad - more for pad, more in zip(geometry.after, added, strict=True))
-    return replace(geometry, after=after)
+    after = tuple(pad - more for pad, more in zip(window.after, added, strict=True))
+    return replace(window, after=after)
 
 
-def crop(build: Builder, geometry: OperatorGeometry, x: Value) -> tuple[OperatorGeometry, Value]:
-    """Value and geometry without negative padding, which ``legacy_pad`` 2 makes if strides exceed the kernel."""
-    before, after = ([min(pad, 0) for pad in pads] for pads in (geometry.before, geometry.after))
+def crop(build: Builder, window: SlidingWindow, x: Value) -> tuple[SlidingWindow, Value]:
+    """Value and window without negative padding, which ``legacy_pad`` 2 makes if strides exceed the kernel."""
+    before, after = ([min(pad, 0) for pad in pads] for pads in (window.before, window.after))
     if not any((*before, *after)):
-        return geometry, x
+        return window, x
     x = build.add(Pad((0, 0, *before), (0, 0, *after)), x, hint="cropped")
-    kept = [tuple(max(pad, 0) for pad in pads) for pads in (geometry.before, geometry.after)]
-    return replace(geometry, before=kept[0], after=kept[1]), x
+    kept = [tuple(max(pad, 0) for pad in pads) for pads in (window.before, window.after)]
+    return replace(window, before=kept[0], after=kept[1]), x
 
 
-def _geometry(build: Builder, operator: Operator, shape: Shape) -> OperatorGeometry:
-    """The geometry without ``legacy_pad`` and ``global_pooling``."""
+def _plain(build: Builder, operator: Operator, shape: Shape) -> SlidingWindow:
+    """The window without ``legacy_pad`` and ``global_pooling``."""
     axes = len(shape) - 2
     if axes < 1:
         raise ShapeError(
@@ -110,17 +100,17 @@ def _geometry(build: Builder, operator: Operator, shape: Shape) -> OperatorGeome
             f"kernel {kernel}, stride {stride} and dilation {dilation}, expected at least 1 each",
             fix=MEND_ARGUMENTS,
         )
-    return OperatorGeometry(kernel, stride, *pads_of(build, operator, axes), dilation)
+    return SlidingWindow(kernel, stride, *pads_of(build, operator, axes), dilation)
 
 
-def _whole(geometry: OperatorGeometry, sizes: tuple[int, ...]) -> OperatorGeometry:
+def _whole(window: SlidingWindow, sizes: tuple[int, ...]) -> SlidingWindow:
     """One window over the whole image."""
-    if any((*geometry.before, *geometry.after)) or {*geometry.stride, *geometry.dilation} != {1}:
+    if any((*window.before, *window.after)) or {*window.stride, *window.dilation} != {1}:
         raise NetError(
             "with global_pooling, pad must be 0, and stride and dilation 1",
             fix="remove pad, stride and dilation",
         )
-    return replace(geometry, kernel=sizes)
+    return replace(window, kernel=sizes)
 
 
 def _legacy_of(operator: Operator) -> int:
@@ -133,9 +123,9 @@ def _legacy_of(operator: Operator) -> int:
     return legacy
 
 
-def _legacy(geometry: OperatorGeometry, legacy: int, axis: int, size: Size) -> tuple[int, int]:
+def _legacy(window: SlidingWindow, legacy: int, axis: int, size: Size) -> tuple[int, int]:
     """The padding before and after along one axis. Raises ``ShapeError`` where it would vary."""
-    kernel, stride, pad = geometry.kernel[axis], geometry.stride[axis], geometry.before[axis]
+    kernel, stride, pad = window.kernel[axis], window.stride[axis], window.before[axis]
     if legacy == VALID:
         return 0, 0
     if legacy == SAME:

@@ -4,56 +4,38 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.caffe_proto.schema import Message, message_class, parameter_fields
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, refuse_fields_of
-from prototrt.surgery.images.spatial import pads_of_sides, per_axis
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, field_if_set
+from prototrt.surgery.images.windows import Form, Sizes, refuse_forks, window_of
 from prototrt.surgery.ir import OpenSize, Shape, Size, computable, fixed, open_count, range_of
 from prototrt.surgery.ops import Convolution, Pad, Slice
 
-_FIELDS_OF_VOLUMES = {
-    "kernel_depth": "Convolution3D",
-    "temporal_stride": "Convolution3D",
-    "temporal_pad": "Convolution3D",
-    "filter_group": "Convolution3D",
-    "kernel_shape": "NdConvolution",
-    "stride_shape": "NdConvolution",
-    "pad_shape": "NdConvolution",
-}
-"""Fields that Convolution does not read, and the type that does."""
-
-
 DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
 """Types with one group per channel, unless ``group`` is stated."""
+_FORMS: dict[str, Form] = {"Convolution3D": "C3D", "Deconvolution3D": "C3D", "NdConvolution": "caffe3d"}
 
 
 def geometry_of(layer: Layer, shape: Shape, *, has_outputs: bool = True) -> Geometry:
     """The geometry of a layer for a bottom of this shape. Raises ``NetError`` and ``ShapeError``."""
-    return _shared_geometry(layer.type, layer.param.SerializeToString(), shape, has_outputs)
+    return _shared_geometry(layer.type, param_of(layer).SerializeToString(), shape, has_outputs)
+
+
+def param_of(layer: Layer) -> Message:
+    """The message that the file states: C3D 1.1 has its own, 1.0 those of the plain layers."""
+    fields = parameter_fields(layer.type)
+    return getattr(layer.message, next(filter(layer.message.HasField, fields), fields[0]))
 
 
 @lru_cache(maxsize=256)
 def _shared_geometry(kind: str, serialized: bytes, shape: Shape, has_outputs: bool) -> Geometry:
     """Worked out once for layers that state the same: nets have many layers of few kinds."""
     return Geometry(kind, message_class("ConvolutionParameter").FromString(serialized), shape, has_outputs)
-
-
-def as_convolution_param(param: Message) -> Message:
-    """The fields that a fork's message has in common with convolution_param, as a message of that type."""
-    plain = message_class("ConvolutionParameter")()
-    common = plain.DESCRIPTOR.fields_by_name
-    for field, value in param.ListFields():
-        if field.name in ("pad", "kernel_size", "stride", "dilation"):
-            getattr(plain, field.name).extend(value)
-        elif field.name in common and field.message_type is None and field.name != "engine":
-            setattr(plain, field.name, value)
-    return plain
 
 
 class Geometry:
@@ -64,7 +46,10 @@ class Geometry:
     """
 
     def __init__(self, kind: str, param: Message, shape: Shape, has_outputs: bool) -> None:
-        refuse_fields_of(param, _FIELDS_OF_VOLUMES)
+        form = _FORMS.get(kind, "Caffe")
+        if form == "Caffe":
+            refuse_forks(param)
+        self._param = param
         self.axis = canonical_axis(param.axis, shape, "axis")
         self.spatial = len(shape) - self.axis - 1
         self.channels = int(fixed(shape[self.axis], f"axis {self.axis} (channels)"))
@@ -72,32 +57,18 @@ class Geometry:
         if kind == "ConvolutionDepthwise" and not param.HasField("num_output"):
             self.outputs = self.channels  # its fork does not read num_output
         is_depthwise = kind in DEPTHWISE and not param.HasField("group")
-        self.group = self.channels if is_depthwise else int(param.group)
-        self.kernel = _sizes(param, "kernel", self.spatial, None)
-        self.stride = _sizes(param, "stride", self.spatial, 1)
-        dilation = _dilation(param, self.spatial)
-        # Caffe accepts 0, which changes nothing for a kernel of one element.
-        self.dilation = tuple(
-            max(step, 1) if size == 1 else step for step, size in zip(dilation, self.kernel, strict=True)
-        )
-        self._extents = [step * (size - 1) + 1 for step, size in zip(self.dilation, self.kernel, strict=True)]
-        self.bias_term = bool(param.bias_term)
-        self.sides = pads_of_sides(param, self.spatial)
-        self.pad = (0,) * self.spatial if self.sides else _sizes(param, "pad", self.spatial, 0)
-        self._refuse_zeros(has_outputs)
-
-    def _refuse_zeros(self, has_outputs: bool) -> None:
-        """Raise ``NetError`` for a size below 1."""
-        least = {"kernel_size": self.kernel, "stride": self.stride, "dilation": self.dilation}
+        self.group = self.channels if is_depthwise else 1 if form == "C3D" else int(param.group)
+        window = window_of(param, self.spatial, form, halves=("pad", "dilation"))
+        self.kernel, self.stride, self.dilation = window.kernel, window.stride, window.dilation
+        self._extents = window.extents
+        is_even = window.before == window.after and min(window.before, default=0) >= 0
+        self.sides = None if is_even else (window.before, window.after)
+        self.pad = window.before if is_even else (0,) * self.spatial
         if has_outputs:
-            least |= {"num_output": (self.outputs,), "group": (self.group,)}
-        for name, values in least.items():
-            if min(values, default=1) < 1:
-                raise NetError(
-                    f"{name} is {min(values)}, expected at least 1",
-                    because="TensorRT has no kernels over zero axes" if name == "dilation" else None,
-                    fix=f"write a positive number for {name}",
-                )
+            for name, value in (("num_output", self.outputs), ("group", self.group)):
+                if value < 1:
+                    fix = f"write a positive number for {name}"
+                    raise NetError(f"{name} is {value}, expected at least 1", fix=fix)
 
     def refuse_group(self) -> None:
         if self.channels % self.group or self.outputs % self.group:
@@ -122,11 +93,20 @@ class Geometry:
         y = build.add(self.op, self.overhung(build, items), kernel, bias)
         return self.restore_items(build, self.without_overhang(build, y, items), x)
 
+    def weights(self, build: LayerBuilder, layer: Layer, shape: Sizes | None = None) -> Value:
+        """The stored weights, by default of a Convolution."""
+        filler = field_if_set(self._param, "weight_filler")
+        return build.parameter(layer, shape or self.kernel_shape, "weights", filler=filler)
+
     def bias(self, build: LayerBuilder, layer: Layer) -> Value:
-        """The stored bias (num_output,), zeros where ``bias_term`` is false."""
-        if not self.bias_term:
+        """The stored bias (num_output,), or zeros; C3D 1.0 stores (1, 1, 1, 1, num_output)."""
+        if not self._param.bias_term:
             return build.constant(np.broadcast_to(np.float32(0), (self.outputs,)), "no_bias")
-        return build.parameter(layer, (self.outputs,), "bias", filler="bias_filler", kind="bias")
+        held = layer.blobs[1].shape if layer.blobs is not None and len(layer.blobs) > 1 else ()
+        row = (*held[:-1], self.outputs) if held[:-1] == (1, 1, 1, 1) else (self.outputs,)
+        filler = field_if_set(self._param, "bias_filler")
+        stored = build.parameter(layer, row, "bias", filler=filler, kind="bias")
+        return build.reshape(stored, (self.outputs,))
 
     def merge_items(self, build: LayerBuilder, x: Value) -> Value:
         """``x`` with one axis of items before the channels."""
@@ -183,50 +163,3 @@ class Geometry:
     def restore_items(self, build: LayerBuilder, y: Value, x: Value) -> Value:
         """``y`` with the items' axes of ``x``."""
         return build.reshape(y, (*x.shape[: self.axis], *y.shape[1:]), hint="restored")
-
-
-def _sizes(param: Any, name: str, spatial: int, default: int | None) -> tuple[int, ...]:
-    """``kernel_size``, ``stride`` or ``pad``: once, once an axis, or as ``_h`` and ``_w``."""
-    plain = "kernel_size" if name == "kernel" else name
-    values = list(getattr(param, plain))
-    height, width = f"{name}_h", f"{name}_w"
-    if param.HasField(height) or param.HasField(width):
-        if values:
-            raise NetError(
-                f"states both {plain} and {height} or {width}",
-                fix=f"remove {plain} if the axes differ, else {height} and {width}",
-            )
-        if spatial != 2:
-            raise NetError(
-                f"{height} and {width} are for 2 spatial axes, the bottom has {spatial}",
-                fix=f"state {plain}, once or once per axis",
-            )
-        _refuse_half(param, name, height, width)
-        return getattr(param, height), getattr(param, width)
-    return per_axis(values, plain, spatial, default)
-
-
-def _dilation(param: Any, spatial: int) -> tuple[int, ...]:
-    """How far apart the elements of a kernel are: ``dilation``, or ``hole_h`` and ``hole_w`` of DeepLab."""
-    if not (param.HasField("hole_h") or param.HasField("hole_w")):
-        return per_axis(list(param.dilation), "dilation", spatial, 1)
-    if spatial != 2 or param.dilation:
-        raise NetError(
-            "states hole_h or hole_w, and dilation"
-            if param.dilation
-            else "states hole_h or hole_w for other axes",
-            fix="state dilation, once or once per axis, without hole_h and hole_w",
-        )
-    return param.hole_h, param.hole_w
-
-
-def _refuse_half(param: Any, name: str, height: str, width: str) -> None:
-    """A kernel or stride stated for only one axis is 0 for the other; a pad may be 0."""
-    for field in (height, width):
-        if name != "pad" and not param.HasField(field):
-            other = width if field == height else height
-            raise NetError(
-                f"states {other} without {field}",
-                because=f"{field} is then 0, not the same",
-                fix=f"state both, or {'kernel_size' if name == 'kernel' else name} alone",
-            )

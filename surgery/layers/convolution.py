@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def convolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> 
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``conv_layer.cpp``; the same of
     foss-for-synopsys-dwc-arc-processors/synopsys-caffe.
     """
-    return _convolve(build, layer, geometry_of(layer, x.shape), [x, *others])
+    return convolve(build, layer, x, *others)
 
 
 @layer_rule(*DEPTHWISE)
@@ -44,7 +45,7 @@ def depthwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> li
     Bottoms, tops and blobs: as of Convolution.
     Source: ``conv_dw_layer.cpp``, ``depthwise_conv_layer.cpp`` of the forks.
     """
-    return _convolve(build, layer, geometry_of(layer, x.shape), [x, *others])
+    return convolve(build, layer, x, *others)
 
 
 @layer_rule("Deconvolution")
@@ -56,15 +57,19 @@ def deconvolution(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -
     Blobs: weights (C, num_output/group, kernel...), bias (num_output,).
     Source: caffe ``src/caffe/layers/base_conv_layer.cpp``, ``deconv_layer.cpp``.
     """
-    geometry = geometry_of(layer, x.shape)
-    _refuse_unequal(layer, [x, *others])
+    return deconvolve(build, layer, x, *others)
+
+
+def deconvolve(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
+    """Each bottom, by the fields and blobs of the layer."""
+    geometry = geometry_of(layer, bottoms[0].shape)
+    _refuse_unequal(layer, bottoms)
     geometry.refuse_group()
     kernel_shape = (geometry.channels, geometry.outputs // geometry.group, *geometry.kernel)
-    kernel = build.parameter(layer, kernel_shape, "weights", filler="weight_filler")
-    bias = geometry.bias(build, layer)
+    kernel, bias = geometry.weights(build, layer, kernel_shape), geometry.bias(build, layer)
     op = Deconvolution(geometry.stride, geometry.pad, geometry.dilation, geometry.group)
     tops = []
-    for bottom in (x, *others):
+    for bottom in bottoms:
         items = geometry.merge_items(build, bottom)
         y = (
             build.add(op, items, kernel, bias)
@@ -118,15 +123,16 @@ def _open_patches(build: LayerBuilder, x: Value, op: Patches) -> Value:
     return seen.reshape(x.shape[0], channels, *seen.shape[-len(windows) :])
 
 
-def _convolve(build: LayerBuilder, layer: Layer, geometry: Geometry, bottoms: list[Value]) -> list[Value]:
+def convolve(build: LayerBuilder, layer: Layer, *bottoms: Value) -> list[Value]:
+    """Each bottom, by the fields and blobs of the layer."""
+    geometry = geometry_of(layer, bottoms[0].shape)
     _refuse_unequal(layer, bottoms)
     geometry.refuse_group()
-    kernel = build.parameter(layer, geometry.kernel_shape, "weights", filler="weight_filler")
-    bias = geometry.bias(build, layer)
+    kernel, bias = geometry.weights(build, layer), geometry.bias(build, layer)
     return [geometry.convolve(build, bottom, kernel, bias) for bottom in bottoms]
 
 
-def _refuse_unequal(layer: Layer, bottoms: list[Value]) -> None:
+def _refuse_unequal(layer: Layer, bottoms: Sequence[Value]) -> None:
     for index, bottom in enumerate(bottoms):
         if bottom.shape != bottoms[0].shape:
             because = f'all bottoms share the weights, and that is the shape of "{layer.bottom_blob(0)}"'

@@ -11,10 +11,11 @@ from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.images.pooling import spans
+from prototrt.surgery.images.windows import SlidingWindow
 from prototrt.surgery.ir import OpenSize, Size, computable, fixed, open_count, range_of, symbols_of
 from prototrt.surgery.ir.range_words import larger_smallest
-from prototrt.surgery.layers.pooling import pool, stochastic_mean
-from prototrt.surgery.layers.pooling_geometry import refuse_padded_stochastic, spans
+from prototrt.surgery.layers.pooling import pool, refuse_padded_stochastic, stochastic_mean
 from prototrt.surgery.ops import (
     Concat,
 )
@@ -66,7 +67,7 @@ def _level(build: LayerBuilder, param: Any, x: Value, level: int) -> Value:
         return _pool_open(param, x, _Tiles(bins, window, pad))
     windows, pads = ((fixed(pair[0], "a size"), fixed(pair[1], "a size")) for pair in (window, pad))
     refuse_padded_stochastic(param, pads)
-    return pool(build, param, x, *spans(x.shape, windows, windows, pads, pads))
+    return pool(build, param, x, spans(x.shape, SlidingWindow(windows, windows, pads, pads, (1, 1))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from prototrt.surgery.rules import (
     LayerBuilder,
     NetError,
     Value,
-    as_convolution_param,
     computable,
     exact,
     expect_axes,
@@ -57,8 +56,7 @@ def deformable_convolution(build: LayerBuilder, layer: Layer, x: Value, offset: 
         fix = "give the layer that makes it the same kernel and stride"
         raise misfit(layer, 1, offset, expected, fix, because)
     windows = _windows(build, layer, x, offset, geometry, groups)
-    kernel = build.parameter(layer, geometry.kernel_shape, "weights", filler="weight_filler")
-    bias = geometry.bias(build, layer)
+    kernel, bias = geometry.weights(build, layer), geometry.bias(build, layer)
     flat = build.reshape(kernel, (geometry.outputs, geometry.channels // geometry.group * elements, 1, 1))
     op = ops.Convolution((1, 1), (0, 0), (1, 1), geometry.group)
     return [build.add(op, windows, flat, bias)]
@@ -68,9 +66,7 @@ def _geometry(layer: Layer, x: Value) -> Geometry:
     """Kernel, stride, pad and dilation, as of a Convolution."""
     if layer.param.axis != 1:
         raise NetError(f"axis is {layer.param.axis}, expected 1", fix="remove axis")
-    param = as_convolution_param(layer.param)
-    param.group = layer.param.group
-    geometry = Geometry(layer.type, param, x.shape, True)
+    geometry = Geometry(layer.type, layer.param, x.shape, True)
     geometry.refuse_group()
     return geometry
 

@@ -129,7 +129,7 @@ def test_padding_of_sizes_in_steps(on: Way) -> None:
         (
             "MaxPool",
             {"kernel": 5},
-            ": the window (5, 5) is larger than the input (2, 3, H, W) with its padding\n"
+            ": the window (5, 5) is larger than the shape (2, 3, H, W) with its padding\n"
             "  because H is 4 to 20\n"
             "  fix: give H a larger smallest size in min_shapes",
         ),

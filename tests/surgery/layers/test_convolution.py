@@ -241,25 +241,20 @@ def test_four_axes_are_refused_for_an_engine(kind: str) -> None:
 
 X = {"x": (1, 4, 5, 5)}
 REFUSED: dict[str, str] = {
-    "num_output: 2": (
-        "kernel_size is stated 0 times, expected once or 2 times\n  because the bottom has 2 spatial axes\n"
-        "  fix: state kernel_size once for all axes, or once per axis"
-    ),
+    "num_output: 2": ("states no kernel_size\n  fix: set kernel_size, or kernel_h and kernel_w"),
     "num_output: 2 kernel_size: 2 kernel_size: 2 kernel_size: 2": (
         "kernel_size is stated 3 times, expected once or 2 times\n  because the bottom has 2 spatial axes\n"
         "  fix: state kernel_size once for all axes, or once per axis"
     ),
     "num_output: 2 kernel_size: 2 kernel_h: 2": (
-        "states both kernel_size and kernel_h or kernel_w\n"
-        "  fix: remove kernel_size if the axes differ, else kernel_h and kernel_w"
+        "states both kernel_size and kernel_h\n"
+        "  fix: remove kernel_size if height and width differ, else the others"
     ),
     "num_output: 2 kernel_h: 2": (
-        "states kernel_h without kernel_w\n  because kernel_w is then 0, not the same\n"
-        "  fix: state both, or kernel_size alone"
+        "states kernel_h alone\n  fix: state both kernel_h and kernel_w, or kernel_size for both"
     ),
     "num_output: 2 kernel_size: 2 stride_w: 2": (
-        "states stride_w without stride_h\n  because stride_h is then 0, not the same\n"
-        "  fix: state both, or stride alone"
+        "states stride_w alone\n  fix: state both stride_h and stride_w, or stride for both"
     ),
     "num_output: 2 kernel_size: 0": (
         "kernel_size is 0, expected at least 1\n  fix: write a positive number for kernel_size"

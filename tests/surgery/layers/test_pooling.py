@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import prototrt
 from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import WAYS, builds, numbers, refusal, rewritten, run
@@ -197,13 +198,12 @@ REFUSED = {
     "kernel_size: 2 pad: 1 pad_h: 1 pad_w: 1": (
         f"{WHERE}: states both pad and pad_h and pad_w\n  fix: remove pad if height and width differ, else the others"
     ),
-    "kernel_size: 2 stride: 0": f"{WHERE}: kernel is (2, 2) and stride (0, 0), expected at least 1\n"
-    "  fix: set both in pooling_param to 1 or more",
-    "kernel_size: 0": f"{WHERE}: kernel is (0, 0) and stride (1, 1), expected at least 1\n"
-    "  fix: set both in pooling_param to 1 or more",
+    "kernel_size: 2 stride: 0": f"{WHERE}: stride is 0, expected at least 1\n  fix: write a positive number for stride",
+    "kernel_size: 0": f"{WHERE}: kernel_size is 0, expected at least 1\n"
+    "  fix: write a positive number for kernel_size",
     "kernel_size: 2 pad: 2": f"{WHERE}: pad is (2, 2), expected less than the kernel (2, 2)\n"
     "  fix: use a smaller pad or a larger kernel",
-    "pool: AVE": f"{WHERE}: states no kernel size\n  fix: set kernel_size, or kernel_h and kernel_w",
+    "pool: AVE": f"{WHERE}: states no kernel_size\n  fix: set kernel_size, or kernel_h and kernel_w",
     "global_pooling: true kernel_size: 2": (
         f"{WHERE}: states both global_pooling and kernel_size\n  fix: remove kernel_size"
     ),
@@ -218,7 +218,7 @@ REFUSED = {
         "  because the bottom has 2 spatial axes\n  fix: state kernel_size once for all axes, or once per axis"
     ),
     "kernel_size: 9 stride: 1": (
-        f"{WHERE}: the window (9, 9) is larger than the bottom (1, 2, 4, 5) with its padding\n"
+        f"{WHERE}: the window (9, 9) is larger than the shape (1, 2, 4, 5) with its padding\n"
         "  fix: use a smaller window or a larger input"
     ),
 }
@@ -248,8 +248,8 @@ def test_three_axes_are_refused() -> None:
 VOLUME = {"x": (1, 2, 4, 5, 6)}
 REFUSED_OF_VOLUMES = {
     "kernel_h: 2 kernel_w: 2": (
-        f"{WHERE}: states kernel_h and kernel_w, but the bottom has 3 axes after the channels\n"
-        "  fix: state kernel_size once, or 3 times"
+        f"{WHERE}: kernel_h is for 2 spatial axes, the bottom has 3\n"
+        "  fix: state kernel_size, once or once per axis"
     ),
     "kernel_size: 2 stride: 1 stride: 2": (
         f"{WHERE}: stride is stated 2 times, expected once or 3 times\n"
@@ -281,6 +281,24 @@ def test_whole_volumes(pool: str, on: Way) -> None:
     expected = (np.max if pool == "MAX" else np.mean)(x, (2, 3, 4), keepdims=True)
     found = run(layer(f"pool: {pool} global_pooling: true"), {"x": x}, on=on)["y"]
     np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+
+
+OF_VIDEOS = {
+    "Pooling3D": "kernel_depth: 2 kernel_size: 3 stride: 2 temporal_stride: 2",
+    "NdPooling": "pool: AVE kernel_shape { dim: 2 dim: 3 dim: 2 } stride_shape { dim: 2 dim: 2 dim: 1 }"
+    " pad_shape { dim: 0 dim: 1 dim: 1 }",
+}
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("kind", OF_VIDEOS)
+def test_videos_of_any_size(kind: str, on: Way) -> None:
+    text, sizes = layer(OF_VIDEOS[kind], kind=kind), {"L": (4, 4, 7), "H": (6, 8, 12), "W": (6, 8, 12)}
+    open_sizes = rewritten(text, {"x": (1, 2, 4, 8, 8)}, shapes={"x": (1, 2, "L", "H", "W")}, sizes=sizes)
+    session = prototrt.Session(open_sizes, on=on)
+    for shape in ((1, 2, 4, 6, 7), (1, 2, 7, 12, 9)):
+        x = numbers(*shape)
+        np.testing.assert_allclose(session.run({"x": x})["y"], run(text, {"x": x})["y"], 1e-5, 1e-6)
 
 
 def test_too_high_pyramid_is_refused() -> None:

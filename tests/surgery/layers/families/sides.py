@@ -28,13 +28,11 @@ REFUSALS = [
     ),
     convolution(
         "hole_h: 2 dilation: 2",
-        "states hole_h or hole_w, and dilation\n"
-        "  fix: state dilation, once or once per axis, without hole_h and hole_w",
+        "states both dilation and hole_h\n  fix: remove dilation if height and width differ, else the others",
     ),
     convolution(
         "hole_w: 2",
-        "states hole_h or hole_w for other axes\n"
-        "  fix: state dilation, once or once per axis, without hole_h and hole_w",
+        "hole_w is for 2 spatial axes, the bottom has 1\n  fix: state dilation, once or once per axis",
         LINE,
     ),
     Message(

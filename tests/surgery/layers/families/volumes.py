@@ -99,11 +99,12 @@ REFUSALS = [
             f"{OP}(Pooling): kernel_size is 999, expected at most 256\n"
             "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
     Message("Convolution3D", "convolution_param { num_output: 1 kernel_size: 3 }", VOLUME,
-            f"{OP}(Convolution3D): kernel is (0, 3, 3) and stride (1, 1, 1), expected at least 1\n"
-            "  fix: state numbers of at least 1 for all axes"),
-    Message("Convolution3D", f"convolution_param {{ num_output: 1 {C3D} stride: 1 stride: 2 }}", VOLUME,
-            f"{OP}(Convolution3D): stride is stated 2 times, expected once\n"
-            "  fix: state one stride for height and width, and the length's by itself"),
+            f"{OP}(Convolution3D): kernel_depth is 0, expected at least 1\n"
+            "  fix: write a positive number for kernel_depth"),
+    Message("Convolution3D", f"convolution_param {{ num_output: 1 {C3D} stride: [1, 2, 3] }}", VOLUME,
+            f"{OP}(Convolution3D): stride is stated 3 times, expected once or 2 times\n"
+            "  because it is for height and width\n"
+            "  fix: state stride once for all axes, or once per axis"),
     Message("Convolution3D", f"convolution_param {{ num_output: 3 {C3D} filter_group: 2 }}", VOLUME,
             f"{OP}(Convolution3D): filter_group is 2, expected a divisor of num_output, 3\n"
             "  fix: leave filter_group out"),
@@ -118,18 +119,16 @@ REFUSALS = [
     Message("Pooling3D", f"pooling_param {{ {C3D} pool: STOCHASTIC }}", VOLUME,
             f"{OP}(Pooling3D): pool is STOCHASTIC, expected MAX or AVE\n  fix: remove pool to use MAX"),
     Message("Pooling3D", "pooling_param { kernel_depth: 9 kernel_size: 2 }", VOLUME,
-            f"{OP}(Pooling3D): the windows (9, 2, 2) with a stride of (1, 1, 1) do not fit (4, 6, 6) elements\n"
-            "  fix: use smaller windows, a smaller stride or a larger input"),
+            f"{OP}(Pooling3D): the window (9, 2, 2) is larger than the shape (1, 2, 4, 6, 6) with its"
+            " padding\n  fix: use a smaller window or a larger input"),
     Message("Pooling3D", "pooling3d_param { kernel_size: 2 kernel_l: 2 kernel_depth: 2 }", VOLUME,
             f"{OP}(Pooling3D): states kernel_depth beside kernel_l\n"
             "  because the first belongs to the Pooling3D of C3D, the others to that of P3D\n"
             "  fix: remove the fields of the layer that is not meant"),
     Message("Pooling3D", "pooling3d_param { kernel_size: 2 kernel_l: 2 stride_l: 0 }", VOLUME,
-            f"{OP}(Pooling3D): kernel is (2, 2, 2) and stride (0, 1, 1), expected at least 1\n"
-            "  fix: set both in pooling_param to 1 or more"),
+            f"{OP}(Pooling3D): stride_l is 0, expected at least 1\n  fix: write a positive number for stride_l"),
     Message("Pooling3D", "pooling3d_param { kernel_l: 2 }", VOLUME,
-            f"{OP}(Pooling3D): kernel is (2, 0, 0) and stride (1, 1, 1), expected at least 1\n"
-            "  fix: set both in pooling_param to 1 or more"),
+            f"{OP}(Pooling3D): states no kernel_size\n  fix: set kernel_size, or kernel_h and kernel_w"),
     Message("Pooling3D", "pooling3d_param { global_pooling: true stride_l: 2 }", VOLUME,
             f"{OP}(Pooling3D): with global_pooling, pad must be 0 and stride 1\n  fix: remove pad and stride"),
     Message("Pooling3D", "pooling3d_param { kernel_size: 2 kernel_l: 2 pool: STOCHASTIC }", VOLUME,
@@ -140,12 +139,11 @@ REFUSALS = [
     Message("NdPooling", "", VOLUME,
             f"{OP}(NdPooling): states no kernel_shape\n  fix: set kernel_shape, with one dim for each axis"),
     Message("NdPooling", f"pooling_param {{ {SHAPES} pad_shape {{ dim: 0 }} }}", VOLUME,
-            f'{OP}(NdPooling), bottom "b0": shape is (1, 2, 4, 6, 6), which has 3 axes after the channels, but'
-            " pad_shape has 1\n  fix: state one dim for each of these axes"),
+            f"{OP}(NdPooling): pad_shape has 1 dim, expected 3\n"
+            "  because the bottom has 3 spatial axes\n  fix: state one dim for each of these axes"),
     Message("NdConvolution", f"convolution_param {{ num_output: 4 group: 3 {SHAPES} }}", VOLUME,
-            f"{OP}(NdConvolution): num_output is 4 and group 3, for 2 channels\n"
-            "  because group divides both numbers of channels\n"
-            "  fix: set num_output to 1 or more, and group to a divisor of both"),
+            f"{OP}(NdConvolution): group is 3, which does not divide 2 channels into 4 outputs\n"
+            "  fix: set group to a divisor of 2"),
     Message("Convolution", f"convolution_param {{ num_output: 1 {C3D} }}", [(1, 2, 6, 6)],
             f"{OP}(Convolution): states kernel_depth, which this type does not read\n"
             "  fix: use the type Convolution3D, or remove kernel_depth"),
@@ -153,8 +151,7 @@ REFUSALS = [
             f"{OP}(Pooling): states kernel_shape, which this type does not read\n"
             "  fix: use the type NdPooling, or remove kernel_shape"),
     Message("Pooling", "pooling_param { kernel_size: 2 dilation: 0 }", [(1, 2, 6, 6)],
-            f"{OP}(Pooling): dilation is (0, 0), expected at least 1\n"
-            "  fix: state the distance between the elements of a window"),
+            f"{OP}(Pooling): dilation is 0, expected at least 1\n  fix: write a positive number for dilation"),
     Message("Pooling", "pooling_param { pool: AVE kernel_size: 2 dilation: 2 }", [(1, 2, 6, 6)],
             f"{OP}(Pooling): dilation is (2, 2), which is supported only for MAX with one top\n"
             '  fix: cut the net before this layer with outputs=["BLOB"]'),
