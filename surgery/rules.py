@@ -61,7 +61,7 @@ from prototrt.surgery.images.resizing import (
     weighted_axis,
 )
 from prototrt.surgery.images.rois import Rois, counted_from, pooled_size, read_rois, rounded, sampled_regions
-from prototrt.surgery.images.sampling import across, linear_taps, origins_of_items, pixel_rows, sampled
+from prototrt.surgery.images.sampling import across, linear_taps, pixel_rows, sampled, sampled_images
 from prototrt.surgery.images.sensitive_regions import LEAST_SIDE, edges_of_bins, read_sensitive, sums_of_bins
 from prototrt.surgery.images.usual_sizes import meant_size
 from prototrt.surgery.ir import (
@@ -148,7 +148,6 @@ __all__ = [
     "one_image",
     "one_layer",
     "ops",
-    "origins_of_items",
     "overlap_threshold",
     "parameters_of_anchors",
     "picked",
@@ -173,6 +172,7 @@ __all__ = [
     "rounded",
     "rows_of_images",
     "sampled",
+    "sampled_images",
     "sampled_regions",
     "shortened",
     "size_of_bottom",

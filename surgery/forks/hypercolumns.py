@@ -64,11 +64,7 @@ def _enlarge(build: LayerBuilder, layer: Layer, index: int, x: Value, size: tupl
             fix = "use an image that the poolings divide"
             raise misfit(layer, index, x, f"a part of {size}", fix, because)
         places = (np.arange(size[axis - 2], dtype=np.float64) - (scale - 1) / 2) / scale
-        first = np.maximum(np.floor(places), 0).astype(np.int32)
-        second = np.maximum(np.ceil(places), 0).astype(np.int32)
-        second = np.where(second < count, second, first)
-        share = np.where(first == second, 0, places - first)
-        x = means_of_two(build, x, axis, first, second, share)
+        x = means_of_two(build, x, axis, places)
     return x
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from prototrt.surgery.rules import (
-    Array,
     Layer,
     LayerBuilder,
     NetError,
@@ -65,15 +64,8 @@ def deephi_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             place = build.constant(np.minimum(index, size - 1), "place")
             x = build.gathered(x, place, axis) if new != size else x
         elif new != size:
-            x = means_of_two(build, x, axis, *_between_middles(size, new))
+            x = means_of_two(build, x, axis, ((np.arange(new) + 0.5) * (size / new) - 0.5).astype(np.float32))
     return [x]
-
-
-def _between_middles(size: int, new: int) -> tuple[Array, Array, Array]:
-    """The elements around each place (new,) of an axis, and the share of the second, where middles are compared."""
-    places = ((np.arange(new) + 0.5) * (size / new) - 0.5).astype(np.float32).clip(0, size - 1)
-    first = np.floor(places).astype(np.int32)
-    return first, np.minimum(first + 1, size - 1), places - first
 
 
 def _repeat_by_factors(

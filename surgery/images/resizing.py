@@ -59,12 +59,15 @@ def stretch(build: Builder, x: Value, axis: int, out: int) -> Value:
     if size == out:
         return x
     refuse_length(out)
-    return means_of_two(build, x, axis, *_neighbours(size, out))
+    return means_of_two(build, x, axis, np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0))
 
 
-def means_of_two(build: Builder, x: Value, axis: int, first: Array, second: Array, share: Array) -> Value:
-    """Means of two elements of axis 2 or 3 of x (N, C, H, W): ``share`` of the second, the rest of the first."""
-    size, out = fixed(x.shape[axis], f"axis {axis}"), len(first)
+def means_of_two(build: Builder, x: Value, axis: int, places: Array) -> Value:
+    """Axis 2 or 3 of x (N, C, H, W) read at these places (out,), cut to the axis: means of the elements around each."""
+    size, out = fixed(x.shape[axis], f"axis {axis}"), len(places)
+    places = places.clip(0, size - 1)
+    first = places.astype(np.int32)
+    second, share = np.minimum(first + 1, size - 1), places - first
     if out * size <= LARGEST_MATRIX:
         weights = np.zeros((out, size), np.float32)
         np.add.at(weights, (np.arange(out), first), 1 - share)
@@ -94,13 +97,6 @@ def weighted_axis(build: Builder, x: Value, axis: int, weights: Value) -> Value:
     if axis == 3:
         return build.product(x, weights, hint="wide")
     return build.add(MatMul(), build.aligned(weights, 4), x)
-
-
-def _neighbours(size: int, out: int) -> tuple[Array, Array, Array]:
-    """The elements of the input (size,) around each element of the result (out,), and how near it is to the second."""
-    place = np.arange(out) * ((size - 1) / (out - 1) if out > 1 else 0.0)
-    first = np.minimum(place.astype(np.int32), size - 1)
-    return first, np.minimum(first + 1, size - 1), place - first
 
 
 def repeated(build: Builder, x: Value, scales: Pair) -> Value:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import DType, Size, computable
 
 
@@ -62,6 +61,8 @@ def sampled(rows: Value, origin: Value, ys: Sequence[Tap], xs: Sequence[Tap], wi
     return total
 
 
-def origins_of_items(build: LayerBuilder, items: Size, step: Size) -> Value:
-    """Where each item begins in a table with ``step`` rows per item: int32 (N, 1, 1)."""
-    return build.counted_numbers(items, "items", step=step).reshape(items, 1, 1)
+def sampled_images(x: Value, ys: Sequence[Tap], xs: Sequence[Tap]) -> Value:
+    """Each image of x (N, C, H, W) read at taps of its own, (N, P, Q) each: (N, P, Q, C)."""
+    items, rows, columns = (computable(x.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
+    starts = x.build.counted_numbers(items, "items", step=rows * columns).reshape(items, 1, 1)
+    return sampled(pixel_rows(x), starts, ys, xs, columns)

@@ -12,7 +12,7 @@ from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.images.sampling import Tap, linear_taps, origins_of_items, pixel_rows, sampled
+from prototrt.surgery.images.sampling import Tap, linear_taps, sampled_images
 from prototrt.surgery.ir import DType, Size, computable, fixed
 from prototrt.surgery.ops import MatMul
 
@@ -48,8 +48,7 @@ def spatial_transformer(build: LayerBuilder, layer: Layer, image: Value, theta: 
     items, rows, columns = (computable(image.shape[axis], f"axis {axis}") for axis in (0, 2, 3))
     places = _projective_taps if param.transform_type == "projective" else _affine_taps
     ys, xs = places(build, layer, theta, items, (rows, columns), _output_size(param, rows, columns))
-    read = sampled(pixel_rows(image), origins_of_items(build, items, rows * columns), ys, xs, columns)
-    return [read.transpose(0, 3, 1, 2)]
+    return [sampled_images(image, ys, xs).transpose(0, 3, 1, 2)]
 
 
 def _affine_taps(
@@ -142,7 +141,3 @@ def _taps_inside(place: Value, size: Size) -> list[Tap]:
         is_inside = (index >= 0) & (index < size)
         taps.append(Tap(is_inside.chosen(index, 0).cast(DType.INT32), is_inside.chosen(weight, 0)))
     return taps
-
-
-def _places(build: LayerBuilder, count: Size, hint: str) -> Value:
-    return build.counted_numbers(count, hint, dtype=DType.FLOAT32)

@@ -15,9 +15,7 @@ from prototrt.surgery.rules import (
     layer_rule,
     linear_taps,
     misfit,
-    origins_of_items,
-    pixel_rows,
-    sampled,
+    sampled_images,
 )
 
 
@@ -64,6 +62,5 @@ def _warp(
     for places, size in ((xs, columns), (ys, rows)):
         is_inside &= places < size if reaches_edge else (places < size - 1) | places.equals(size - 1)
     xs, ys = (is_inside.chosen(places, 0) for places in (xs, ys))
-    taps = linear_taps(ys, rows), linear_taps(xs, columns)
-    read = sampled(pixel_rows(image), origins_of_items(build, count, rows * columns), *taps, columns)
+    read = sampled_images(image, linear_taps(ys, rows), linear_taps(xs, columns))
     return is_inside.reshape(count, rows, columns, 1).chosen(read, fill).transpose(0, 3, 1, 2)

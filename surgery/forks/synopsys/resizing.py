@@ -43,11 +43,8 @@ def resize_bilinear(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     sizes = fixed_sizes(image.shape[2:])
     value = image
     for axis in (3, 2):
-        size, new = sizes[axis - 2], out[axis - 2]
-        places = _places(size, new, param.align_corners)
-        low = np.floor(places)
-        second = np.minimum(np.ceil(places), size - 1).astype(np.int32)
-        value = means_of_two(build, value, axis, low.astype(np.int32), second, places - low)
+        places = _places(sizes[axis - 2], out[axis - 2], param.align_corners)
+        value = means_of_two(build, value, axis, places)
     return [_as_tensorflow(layer, value)]
 
 
