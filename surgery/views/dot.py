@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +10,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.surgery.expansion.expand import expand
-from prototrt.surgery.ir import DType, Graph, Node, Op, Shape, Value, describe
+from prototrt.surgery.ir import DType, Graph, Node, Shape, Value
 from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.ops import Scan, While
 from prototrt.surgery.options import RewriteOptions
@@ -27,11 +26,8 @@ from prototrt.surgery.views.drawing import (
     wrap,
 )
 from prototrt.surgery.views.fields import settings_of
+from prototrt.surgery.views.primitives import words_of
 
-_WIDEST = 40
-"""Characters of a primitive that is described in one line."""
-_BETWEEN_ATTRIBUTES = re.compile(r", (?=\w+=)")
-_LONG_NUMBER = re.compile(r"(?<!\d)\d+\.\d{8,}(?:e-?\d+)?")
 _MOST_LINES = 4
 """Of settings in a box."""
 
@@ -152,7 +148,7 @@ def _draw_nodes(page: Drawing, graph: Graph, sources: dict[Value, str]) -> None:
 
 def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
     kind = SURGICAL if node.is_surgical else USER
-    lines = (node.name, *_op_lines(node.op))
+    lines = (node.name, *wrap(words_of(node)))
     drawn = page.node(node.name, lines, kind, node.origin, _node_notes(node))
     for position, value in enumerate(node.inputs):
         if value.is_constant:
@@ -161,17 +157,6 @@ def _draw_node(page: Drawing, node: Node, sources: dict[Value, str]) -> None:
         else:
             page.edge(sources[value], drawn, _type(value))
     sources |= dict.fromkeys(node.outputs, drawn)
-
-
-def _op_lines(op: Op) -> Iterator[str]:
-    """The name of a primitive and its attributes: in one line if they are short. Numbers have the digits of float32."""
-    text = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.7g}", describe(op))
-    name, _, attributes = text.removesuffix("]").partition("[")
-    if len(text) <= _WIDEST:
-        yield text
-    else:
-        yield name
-        yield from wrap(_BETWEEN_ATTRIBUTES.split(attributes))
 
 
 def _draw_scan(page: Drawing, node: Node, scan: Scan, sources: dict[Value, str]) -> None:

@@ -6,13 +6,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Graph
-from prototrt.surgery.ops import ADD, LeakyReLU, MatMul, Scan
+from prototrt.surgery.ir import DType, Graph, Op
+from prototrt.surgery.ops import (
+    ADD,
+    MULTIPLY,
+    Axis,
+    Cast,
+    LeakyReLU,
+    MatMul,
+    MaxPool,
+    Reduce,
+    ReduceKind,
+    Reshape,
+    Scan,
+    Slice,
+    Transpose,
+    Unary,
+    UnaryKind,
+)
 from prototrt.surgery.views.dot import dot_from_graph
 from prototrt.surgery.views.inspection import multiply_adds
+from prototrt.surgery.views.primitives import words_of
 
 LAYER = Origin("net.prototxt", 7, "rnn", "RNN")
 
@@ -47,7 +65,7 @@ def test_names_are_quoted_and_drawn_once() -> None:
     text = dot_from_graph(build.graph('"', [y]))
     assert text.startswith('digraph "\\"" {\n')
     assert r'"input a \"b\"\\n" [label="a \"b\"\\n",' in text
-    assert r'"input a \"b\"\\n (2)" [label="input a \"b\"\\n\nLeakyReLU[slope=0.0]",' in text
+    assert r'"input a \"b\"\\n (2)" [label="input a \"b\"\\n\nReLU",' in text
     assert r'"input a \"b\"\\n" -> "input a \"b\"\\n (2)" [label="1"];' in text
 
 
@@ -55,7 +73,7 @@ def test_numbers_have_the_digits_of_float32() -> None:
     build = Builder()
     build.origin = LAYER
     y = build.add(LeakyReLU(slope=float(np.float32(0.1))), build.input("x", (2,)))
-    assert r'\nLeakyReLU[slope=0.1]"' in dot_from_graph(build.graph("net", [y]))
+    assert r'\nLeakyReLU, slope 0.1"' in dot_from_graph(build.graph("net", [y]))
 
 
 def test_scalars_show_their_number() -> None:
@@ -67,3 +85,31 @@ def test_scalars_show_their_number() -> None:
 
 def test_the_body_of_a_scan_counts_once_a_step() -> None:
     assert multiply_adds(accumulating()) == {LAYER: 5 * (2 * 4 * 3)}
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "words"),
+    [
+        (MULTIPLY, [(2, 3), (2, 3)], "Multiply"),
+        (Unary(UnaryKind.SQRT), [(2,)], "Sqrt"),
+        (LeakyReLU(), [(2,)], "ReLU"),
+        (Reshape((Axis(0), 6)), [(4, 2, 3)], "Reshape to 4x6"),
+        (Reduce(ReduceKind.MEAN, (0, 2)), [(2, 3, 4)], "Mean over axes 0, 2"),
+        (Reduce(ReduceKind.MAX, (1,)), [(2, 3)], "Max over axis 1"),
+        (Cast(DType.FLOAT16), [(2,)], "Cast to float16"),
+        (Slice(1, 2, 3), [(4, 6)], "Slice 2 to 5 of axis 1"),
+        (Transpose((0, 2, 1)), [(2, 3, 4)], "Transpose, order (0, 2, 1)"),
+        (
+            MaxPool((3, 2), (2, 2), (0, 0), (1, 1)),
+            [(1, 1, 8, 8)],
+            "MaxPool, window 3x2, stride 2x2, after (1, 1)",
+        ),
+        (MatMul(transpose_b=True), [(2, 3), (4, 3)], "MatMul"),
+    ],
+)
+def test_boxes_speak_the_words_of_the_field(op: Op, shapes: list[tuple[int, ...]], words: str) -> None:
+    build = Builder()
+    build.origin = LAYER
+    inputs = [build.input(f"x{place}", shape) for place, shape in enumerate(shapes)]
+    build.add(op, *inputs)
+    assert ", ".join(words_of(build.nodes[-1])) == words
