@@ -26,7 +26,8 @@ def blocks(language: str) -> list[str]:
 
 def commands() -> list[tuple[str, str]]:
     """Each command of the README with the output that it shows."""
-    parts = [part.partition("\n") for block in blocks("console") for part in block.split("$ ")[1:]]
+    whole = [block.replace("\\\n", "") for block in blocks("console")]
+    parts = [part.partition("\n") for block in whole for part in block.split("$ ")[1:]]
     return [(command, output) for command, _, output in parts]
 
 

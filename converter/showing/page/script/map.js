@@ -2,12 +2,12 @@
 import { svg } from "./elements.js";
 import { contains } from "./viewport.js";
 
-const LARGEST = 150;
+const HIGHEST = 90;
 const NARROWEST = 30;
-const OF_SHEET = 0.25; // of its width, at most
+const MARGIN = 16; // beside it, at most
 const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
-/** A map over a sheet. `move(x, y)` brings a point of the picture to the middle of the sheet. */
+/** A map below a sheet. `move(x, y)` brings a point of the picture to the middle of the sheet. */
 export function mapOf(sheet, stage, move) {
   const boxes = svg("g");
   const view = svg("rect", { class: "view" });
@@ -41,8 +41,7 @@ export function mapOf(sheet, stage, move) {
     const pathOf = ([kind, path]) => svg("path", { class: `map-${kind}`, d: path.join("") });
     boxes.replaceChildren(...Object.entries(paths).map(pathOf));
     size = whole;
-    const side = Math.min(LARGEST, OF_SHEET * sheet.clientWidth);
-    const scale = side / Math.max(size.width, size.height);
+    const scale = Math.min(HIGHEST / size.height, Math.max(1, sheet.clientWidth - MARGIN) / size.width);
     map.setAttribute("viewBox", `0 0 ${size.width} ${size.height}`);
     map.setAttribute("width", Math.max(NARROWEST, size.width * scale));
     map.setAttribute("height", Math.max(NARROWEST, size.height * scale));

@@ -24,7 +24,6 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered, toggled, m
     { role: "group", "aria-label": `${drawing.stage}: ${drawing.nodes.length} boxes` },
     root,
   );
-  sheet.append(picture);
   const map = mapOf(sheet, drawing.stage, (x, y) => view.centre(x, y));
   const view = viewport(sheet, root, (scale, rectangle) => {
     zoomText.textContent = `${Math.round(scale * 100)} %`;
@@ -70,7 +69,7 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered, toggled, m
     const aimed = aim && shown(aim.box);
     if (aimed && placeOf(aimed)) {
       const { x, y, width, height } = rectangleOf(aimed);
-      view.look(aim.scale, { x: x + aim.x, y: y + aim.y, width, height });
+      view.look(aim.scale, { x: x + aim.x, y: y + aim.y, width, height }, true);
     } else view.open(headOf(current && placeOf(shown(current)) ? shown(current) : drawing.items[0]));
   }
 
@@ -85,6 +84,7 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered, toggled, m
       elements: new Map(),
     }));
     columns = mine;
+    sheet.replaceChildren(picture); // in the place of a word
     root.replaceChildren(...mine.map((column) => column.root));
     arrange();
     for (const column of mine) {
@@ -164,10 +164,13 @@ export function paneOf(drawing, section, graphviz, { chosen, hovered, toggled, m
     view.show(headOf(frame));
   }
 
-  function foldAll(isFolded) {
+  /** Unfolded, it shows the first loop: what a reader wants to see inside of. */
+  async function foldAll(isFolded) {
     drawing.folded = new Set(isFolded ? drawing.boxes.filter(({ items }) => items) : []);
     dissolve(drawing, !isFolded);
-    return draw();
+    await draw();
+    const loop = drawing.boxes.find(({ items, repeat }) => items && !repeat);
+    if (!isFolded && !current && placeOf(loop)) view.show(headOf(loop));
   }
 
   /** Unfold what hides the box, and bring it into view. */

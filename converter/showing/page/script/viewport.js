@@ -50,14 +50,16 @@ export function viewport(sheet, root, changed) {
     return { x: -x / scale, y: -y / scale, width: width / scale, height: height / scale };
   }
 
-  /** Bring a rectangle to the middle, or as near to it as the picture fills the sheet. */
-  function look(scale, rectangle) {
-    home = () => look(scale, rectangle);
+  /** Bring a rectangle to the middle, or unless that is asked for exactly, as near as the picture fills the sheet. */
+  function look(scale, rectangle, isExact = false) {
+    home = () => look(scale, rectangle, isExact);
     isOpening = false;
     const { width, height } = box();
     if (!width || !height) return;
     const start = (room, length, middle) =>
-      length * scale + 2 * EDGE <= room
+      isExact
+        ? room / 2 - middle * scale
+        : length * scale + 2 * EDGE <= room
         ? (room - length * scale) / 2
         : Math.min(EDGE, Math.max(room - EDGE - length * scale, room / 2 - middle * scale));
     view.scale = scale;

@@ -54,3 +54,12 @@ def whole(page: Any, drawing: int | None = None) -> bool:
 
 def percent(page: Any, drawing: int) -> int:
     return int(page.locator(f"#drawing-{drawing} .zoom").text_content().split()[0])
+
+
+def in_view(page: Any, drawing: int, name: str) -> bool:
+    sheet = page.locator(f"#drawing-{drawing} .sheet").bounding_box()
+    place = box(page, drawing, name).bounding_box()
+    return bool(
+        sheet["y"] <= place["y"] <= sheet["y"] + sheet["height"]
+        and sheet["x"] <= place["x"] <= sheet["x"] + sheet["width"]
+    )

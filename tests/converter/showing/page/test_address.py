@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from prototrt.tests.converter.showing.page.opened import box, dot, names, needs_graphviz, percent
+from prototrt.tests.converter.showing.page.opened import box, dot, in_view, names, needs_graphviz, percent
 from prototrt.tests.converter.showing.page.test_pages_of_nets import residual
 
 pytestmark = [needs_graphviz, pytest.mark.slow]
@@ -32,15 +32,6 @@ def settled(page: Any, *words: str) -> str:
     return address
 
 
-def in_view(page: Any, drawing: int, name: str) -> bool:
-    sheet = page.locator(f"#drawing-{drawing} .sheet").bounding_box()
-    place = box(page, drawing, name).bounding_box()
-    return bool(
-        sheet["y"] <= place["y"] <= sheet["y"] + sheet["height"]
-        and sheet["x"] <= place["x"] <= sheet["x"] + sheet["width"]
-    )
-
-
 def test_the_map_moves_the_view_and_hides_when_all_is_seen(opened: Any, digits: Path) -> None:
     page = opened(digits)
     left, right = page.locator(".map").all()
@@ -61,6 +52,33 @@ def test_the_map_moves_the_view_and_hides_when_all_is_seen(opened: Any, digits: 
     assert percent(page, 1) == 90
     page.click("#drawing-1 [data-do=fit]")
     assert not right.is_visible()
+
+
+UNDER_MAPS = """() => [...document.querySelectorAll(".pane:not([hidden])")].flatMap(pane => {
+  const map = pane.querySelector(".map:not([hidden])"), sheet = pane.querySelector(".sheet");
+  if (!map) return [];
+  const place = map.getBoundingClientRect(), end = sheet.getBoundingClientRect().bottom;
+  return [...pane.querySelectorAll(".box .face")].map(face => face.getBoundingClientRect())
+    .filter(face => face.right > place.left && face.left < place.right && Math.min(face.bottom, end) > place.top);
+})"""
+
+
+@pytest.mark.parametrize("width", [1400, 768, 390])
+def test_the_map_covers_no_box(opened: Any, digits: Path, width: int) -> None:
+    page = opened(digits)
+    page.set_viewport_size({"width": width, "height": 800})
+    for _ in range(3):
+        page.keyboard.press("+")
+    page.locator(".map:not([hidden])").first.wait_for()
+    assert page.evaluate(UNDER_MAPS) == []
+
+
+def test_a_word_stands_there_until_the_net_is_drawn(opened: Any, digits: Path, browser: Any) -> None:
+    assert opened(digits).get_by_text("Drawing the net").count() == 0
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(digits.as_uri())
+        assert page.get_by_text("Drawing the net").count() == 2
 
 
 def test_a_run_opens_and_closes_on_both_sides(opened: Any, deep: Path) -> None:

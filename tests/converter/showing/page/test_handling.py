@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prototrt.tests.command_line import DEPLOY
-from prototrt.tests.converter.showing.page.opened import box, names, needs_graphviz, percent, whole
+from prototrt.tests.converter.showing.page.opened import box, in_view, names, needs_graphviz, percent, whole
 
 
 @needs_graphviz
@@ -23,8 +23,11 @@ def test_scans_fold_and_unfold(opened: Any, digits: Path) -> None:
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
     frames.first.locator("text").first.click()
     assert frames.count() == 0
+    page.keyboard.press("Escape")
     page.click("#drawing-1 [data-do=unfold]")
+    page.wait_for_selector("#drawing-1 .sheet[aria-busy]", state="detached")
     assert frames.count() == 2
+    assert in_view(page, 1, "__lstm1_delta_product_h")
     page.click("#drawing-1 [data-do=fit]")
     assert whole(page, 1)
     page.keyboard.press("Escape")
@@ -38,7 +41,7 @@ def test_scans_fold_and_unfold(opened: Any, digits: Path) -> None:
 def test_wheel_drag_double_click_buttons_and_keys(opened: Any, digits: Path) -> None:
     page = opened(digits)
     sheet = page.locator("#drawing-0 .sheet").bounding_box()
-    x, y = sheet["x"] + 20, sheet["y"] + sheet["height"] - 20  # no box is there
+    x, y = sheet["x"] + 20, sheet["y"] + sheet["height"] - 130  # no box is there, nor the map
     fitted = percent(page, 0)
     page.mouse.move(x, y)
     page.mouse.wheel(0, -300)
