@@ -18,9 +18,12 @@ import pytest
 
 import prototrt
 from prototrt import Precision
+from prototrt.caffe_proto.weights.interface import drop_pages, place_in_file
+from prototrt.converter.files.companions import manifest
 from prototrt.converter.files.companions.manifest import sha256_of_graph
-from prototrt.surgery.ir import Graph, Value
+from prototrt.surgery.ir import Array, Graph, Value
 from prototrt.tests.fresh_python import ROOT, run_python
+from prototrt.tests.tools.random_caffemodel import write_random
 
 CAFFE, FORKS, CAFFE2 = (ROOT / "tests" / "goldens" / name for name in ("caffe", "forks", "caffe2"))
 DIGITS = ROOT / "samples" / "digits"
@@ -206,3 +209,62 @@ def test_the_hash_of_a_graph_depends_on_numbers_and_not_on_their_layout() -> Non
     data = [value.data for node in nodes for value in node.inputs if value.data is not None]
     assert not all(array.flags.c_contiguous for array in data)
     assert sha256_of_graph(graph.with_nodes(nodes)) == sha256_of_graph(graph)
+
+
+LARGE = """
+layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2048 dim: 1 dim: 1 } } }
+layer { name: "c" type: "Convolution" bottom: "x" top: "c"
+  convolution_param { num_output: 2100 kernel_size: 1 bias_term: false } }
+layer { name: "s" type: "Scale" bottom: "c" top: "s" }
+"""
+
+
+def test_the_hash_of_a_graph_takes_large_weights_from_that_of_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that a pass made, and those of small files, are read."""
+    net, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
+    net.write_text(LARGE)
+    write_random(weights, net)
+    read = []
+
+    def pieces(array: Array) -> list[bytes]:
+        read.append(array.nbytes)
+        return [array.tobytes()]
+
+    monkeypatch.setattr(manifest, "_pieces", pieces)
+
+    def sha256() -> str:
+        return sha256_of_graph(prototrt.rewrite(prototrt.load(net, weights)))
+
+    first = sha256()
+    assert sha256() == first
+    assert max(read) < 2048 * 2100 * 4
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    assert sha256() != first
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the facts of a process on Linux")
+def test_pages_of_mapped_weights_can_be_dropped(tmp_path: Path) -> None:
+    net, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
+    net.write_text(LARGE)
+    write_random(weights, net)
+    graph = prototrt.rewrite(prototrt.load(net, weights))
+    (kernel,) = (
+        value.array for value in graph.nodes[0].inputs if value.data is not None and value.data.ndim == 4
+    )
+    file, offset = place_in_file(kernel) or (None, 0)
+    assert file is not None
+    assert weights.read_bytes()[offset : offset + kernel.nbytes] == kernel.tobytes()
+    before = kernel.copy()
+    resident = resident_bytes()
+    drop_pages(kernel)
+    assert resident_bytes() < resident - kernel.nbytes // 2
+    assert np.array_equal(kernel, before)
+
+
+def resident_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))

@@ -121,7 +121,11 @@ def change_error(file: str) -> UnreadableFileError:
     )
 
 
-class _MappedFile(mmap.mmap):
+class MappedFile(mmap.mmap):
+    """A file in memory, page by page as it is read. ``file`` is its name."""
+
+    file: str
+
     def seekable(self) -> bool:
         """zipfile asks for it; before Python 3.13 it is missing."""
         return True
@@ -133,7 +137,9 @@ def map_file(stream: BinaryIO) -> Buffer:
     If a mapped file is cut short while it is in use, the system ends the process with SIGBUS.
     """
     if os.fstat(stream.fileno()).st_size > _SMALL:
-        return _MappedFile(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped = MappedFile(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped.file = stream.name
+        return mapped
     stream.seek(0)
     return stream.read()
 

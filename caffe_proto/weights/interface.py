@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prototrt.caffe_proto.common.errors import WeightsError
-from prototrt.caffe_proto.common.files import errors_for_user, open_regular, sha256_of_stream
+from prototrt.caffe_proto.common.files import MappedFile, errors_for_user, open_regular, sha256_of_stream
 from prototrt.caffe_proto.common.records import dataclass, field
 
 Array: TypeAlias = NDArray[Any]
@@ -162,6 +163,26 @@ def sha256_of(file: str) -> str:
     """The SHA-256 of a file, in hexadecimal. Raises ``UnreadableFileError``."""
     with errors_for_user(file, "a weights file"), open_regular(file, "a weights file") as stream:
         return sha256_of_stream(stream)
+
+
+def place_in_file(array: Array) -> tuple[MappedFile, int] | None:
+    """The mapped file that holds the array, and the offset of its first element in bytes; None if no file does."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if not isinstance(base, MappedFile):
+        return None
+    here, start = (each.__array_interface__["data"][0] for each in (array, np.frombuffer(base, np.uint8, 1)))
+    return base, here - start
+
+
+def drop_pages(array: Array) -> None:
+    """Take a mapped array out of the memory of this process, where the system can; who reads it gets it again."""
+    place = place_in_file(array) if array.flags.c_contiguous else None
+    if place is not None and hasattr(mmap, "MADV_DONTNEED"):
+        file, offset = place
+        first = offset - offset % mmap.PAGESIZE
+        file.madvise(mmap.MADV_DONTNEED, first, offset + array.nbytes - first)
 
 
 def check_count(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from prototrt.caffe_proto.weights.interface import drop_pages
 from prototrt.surgery.ir import Array, Graph, Node, Value
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ir.verification import changes, needs
@@ -56,6 +57,7 @@ def _fold(producer: Node, affine: Node) -> Node | None:
         read = _with_data(weights, products), _with_data(bias, sums)
     if not all(np.isfinite(value.array).all() for value in read):
         return None
+    drop_pages(weights.data)  # else TensorRT's builder has them in memory twice
     return replace(producer, inputs=(x, *read), outputs=affine.outputs)
 
 

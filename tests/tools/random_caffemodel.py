@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import prototrt
 from prototrt.caffe_proto import RandomWeights
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.ir import Array
 from prototrt.tests.tools.caffemodel_writer import write

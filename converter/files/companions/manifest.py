@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.files import change_error, identity_of, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Command, Worded
+from prototrt.caffe_proto.weights.interface import place_in_file
 from prototrt.converter.files.companions.cpp_header import write_header
 from prototrt.converter.files.companions.script import script_of, write_script
 from prototrt.converter.files.signatures.indices import IndexRange, index_ranges
@@ -196,15 +198,25 @@ def _input(value: Value, graph: Graph, ranges: Sequence[IndexRange]) -> dict[str
 
 
 def sha256_of_graph(graph: Graph) -> str:
-    """SHA-256 of primitives, attributes, names, sizes and constants, in hexadecimal. Reads all weights."""
+    """SHA-256 of primitives, attributes, names, sizes and constants, in hexadecimal.
+
+    Constants that a large source file holds as they are count by its SHA-256 and their places in it: they are not
+    hashed again. All others are read.
+    """
+    digests = {source.file: cache(source.digest) for source in graph.sources}
     digest = hashlib.sha256(graph.text().encode())
     for symbol, span in sorted(graph.symbols.items()):
         digest.update(f"{symbol} {span.min} {span.opt} {span.max}\n".encode())
     for node in walk(graph):
         for value in node.inputs:
-            if value.data is not None:
-                for piece in _pieces(value.data):
-                    digest.update(piece)
+            if value.data is None:
+                continue
+            file, offset = place_in_file(value.data) or (None, 0)
+            if file is not None and (of_file := digests.get(file.file)):
+                digest.update(f"{of_file()} {offset} {value.data.strides}\n".encode())
+                continue
+            for piece in _pieces(value.data):
+                digest.update(piece)
     return digest.hexdigest()
 
 
