@@ -376,8 +376,21 @@ class CalibrateOptions(DataOptions):
         "percentile:99.99",
         shown="METHOD",
     )
+    auto_keep: float = option(
+        "Layers stay in 16 bits until the cosine of every output with float32 is this; 0: none does.",
+        0.99,
+        shown="COSINE",
+    )
     rewriting: RewriteOptions | None = only_in_python("How the net is rewritten.", compare=True)
     progress: Started | None = only_in_python("Called while the data are read.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.auto_keep <= 1:
+            raise OptionsError(
+                Worded("{} is {}, expected a cosine of 0 to 1", Option("auto_keep"), self.auto_keep),
+                fix=Worded("use {}", Option("auto_keep", 0.99)),
+            )
 
 
 Platform: TypeAlias = Literal["onnxruntime", "tensorrt", "python"]

@@ -265,8 +265,10 @@ def rewrite(model: Model, options: RewriteOptions) -> Graph:
         from prototrt.surgery.scales.sources import scales_of_options
 
         calibrated = scales_of_options(model, options.scales, options.calibration_cache, names_in(graph))
-        graph = replace(graph, warnings=(*graph.warnings, *calibrated.warnings))
-        options = replace(options, ranges=calibrated.ranges)
+        kept = () if options.quantize_all else calibrated.kept.get(options.precision.partition(",")[0], ())
+        stay = f"{calibrated.file}: {listed(kept)} {'stay' if len(kept) > 1 else 'stays'} in 16 bits"
+        graph = replace(graph, warnings=(*graph.warnings, *calibrated.warnings, *([stay] if kept else [])))
+        options = replace(options, ranges=calibrated.ranges, keep_float=(*options.keep_float, *kept))
     quantized = options.is_quantized
     lists = [BEFORE_QUANTIZATION, quantization(options)] if quantized else [PRECISIONS[options.precision]]
     graph = run(graph, lists, sound)

@@ -66,7 +66,7 @@ FRONTS: dict[str, Fronts] = {
         lambda: prototrt.prune_cache("kept", older_than=3, max_size="2kB"),
     ),
     "calibrate": Fronts(
-        "checking.calibration.calibration:calibrate",
+        "front.steps:calibrate",
         f"{NET} --inputs in.npz --method max --preprocess -o scales.json",
         lambda: prototrt.calibrate(
             model(), inputs="in.npz", method="max", rewriting=prototrt.RewriteOptions(preprocess=True)

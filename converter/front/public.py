@@ -155,14 +155,12 @@ def calibrate(model: Model, options: CalibrateOptions) -> Calibration:
     """Run a net on data, and measure the scale of each value that int8 or fp8 quantizes.
 
     ``rewrite(model, precision="int8", scales=calibration)`` uses them; ``calibration.save("scales.json")`` writes the
-    file that it reads, too.
+    file that it reads, too. Layers that 8 bits cost too much stay in 16: see ``auto_keep``.
     Raises ``ConversionError``.
     """
-    from prototrt.converter.checking.calibration.calibration import calibrate
-
     refuse_other("calibrate", model, Model)
     with silent():
-        calibration = calibrate(model, _watched(options, "parts of the data"))
+        calibration = steps.calibrate(model, _watched(options, "parts of the data"))
     tell(calibration.warnings, but=model.warnings)
     return calibration
 

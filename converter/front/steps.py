@@ -1,7 +1,7 @@
 """The work of commands that takes several rooms: a net and options in, a result out.
 
 A public function (``public.py``) and its command both call one step; the command loads, words and prints. The steps of
-the other commands are in the rooms of their subjects: ``conversion.py``, ``calibration/``, ``survey/``, ``views/``.
+the other commands are in the rooms of their subjects: ``conversion.py``, ``survey/``, ``views/``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.conversion import GraphListener, truth_of
 from prototrt.converter.options import (
     BuildOptions,
+    CalibrateOptions,
     DeepStreamOptions,
     TritonOptions,
     VerifyOptions,
@@ -30,6 +31,7 @@ from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.pipeline import rewrite
 
 if TYPE_CHECKING:
+    from prototrt.converter.checking.calibration.calibration import Calibration
     from prototrt.converter.checking.verification.verification import Verification
     from prototrt.converter.serving.deepstream.folder import WrittenFolder
     from prototrt.converter.serving.triton.repository import WrittenModel
@@ -130,6 +132,14 @@ def verify(
     progress = options.progress or without_progress
     cost = quantization_cost(model, as_in_caffe, [*data.calls()], options.auto_keep, progress)
     return replace(verification, cost=cost)
+
+
+def calibrate(model: Model, options: CalibrateOptions, *, every_blob: bool = False) -> Calibration:
+    """Measure the scales of a net, and choose the layers that 8 bits cost too much."""
+    from prototrt.converter.checking.calibration.calibration import calibrate
+    from prototrt.converter.checking.verification.keeping import with_layers_in_float
+
+    return with_layers_in_float(model, options, calibrate(model, options, every_blob=every_blob))
 
 
 def triton(

@@ -55,13 +55,17 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """A file of scales. ``sources`` are names and hashes of the model's files, by role, as in a manifest."""
+    """A file of scales. ``sources`` are names and hashes of the model's files, by role, as in a manifest.
+
+    ``kept`` are the layers that stay in 16 bits, by the type of 8 bits: ``int8`` or ``fp8``.
+    """
 
     records: Mapping[str, ValueScale]
     network: str = ""
     method: str = ""
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     data: tuple[DataSet, ...] = ()
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def weights(self) -> Mapping[str, Any]:
@@ -76,6 +80,7 @@ class Scales:
             "method": self.method,
             "sources": self.sources,
             "data": [{"samples": each.samples, "sha256": each.sha256} for each in self.data],
+            "kept": self.kept,
         }
         histograms = {
             name: {"width": record.histogram.width, "counts": [*record.histogram.counts]}
@@ -148,6 +153,7 @@ class _ScalesReader:
             str(facts.get("method", "")),
             sources,
             tuple(self.data(facts.get("data", []))),
+            {eight: self.names(eight, kept) for eight, kept in self.mapping(facts, "kept").items()},
         )
 
     def mapping(self, facts: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -155,6 +161,11 @@ class _ScalesReader:
         if not isinstance(member, dict):
             raise self.error(f'"{key}" is not an object', _WRITE_IT)
         return member
+
+    def names(self, eight: str, kept: Any) -> tuple[str, ...]:
+        if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
+            raise self.error(f'"kept": {eight} is not a list of layers', _WRITE_IT)
+        return tuple(kept)
 
     def record(self, name: str, facts: Any, histogram: Any) -> ValueScale:
         record = facts if isinstance(facts, dict) else {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.records import dataclass
+from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.surgery.options import HasScales
 from prototrt.surgery.scales.scales_file import INT8, Scales, read_scales
@@ -20,12 +20,14 @@ class ScalesForNames:
     """Scales by the names of values, all above 0, from ``file``.
 
     ``unused`` are the names of the file that fit no blob, or whose scale is 0; ``warnings`` tell the first of them.
+    ``kept`` are the layers that stay in 16 bits, as in ``Scales``.
     """
 
     scales: Mapping[str, float]
     file: str
     unused: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def ranges(self) -> dict[str, float]:
@@ -68,7 +70,8 @@ def _of_file(model: Model, file: str, scales: Scales, values: Iterable[str]) -> 
             f" {str(expected)[:8]}..., but that of {model.weights.file} is {actual[:8]}...",
             fix=Worded("calibrate this model, and give the new file with {}", Option("scales")),
         )
-    return _match(model, {name: each.scale for name, each in scales.records.items()}, {}, file, values)
+    matched = _match(model, {name: each.scale for name, each in scales.records.items()}, {}, file, values)
+    return replace(matched, kept=scales.kept)
 
 
 def _of_table(model: Model, file: str, values: Iterable[str]) -> ScalesForNames:

@@ -23,13 +23,13 @@ from PIL import Image
 import prototrt
 from prototrt import Precision
 from prototrt.caffe_proto import Model
-from prototrt.converter.checking.calibration.calibration import calibrate
+from prototrt.converter.checking.calibration.calibration import Calibration
 from prototrt.converter.checking.verification.quantization import Truth
+from prototrt.converter.front.steps import calibrate
 from prototrt.converter.options import CalibrateOptions
 from prototrt.converter.running.data.data import Call
 from prototrt.surgery.ir import Array, element_count
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.scales.scales_file import Scales
 from prototrt.tests.npz import write_npz
 from prototrt.tests.tools.page_table import replace_table
 
@@ -142,7 +142,7 @@ def _digits() -> str:
     cont = np.ones((40, 1), np.float32)
     cont[0] = 0
     feeds = [{"data": strip, "cont": cont} for strip in expected["data"]]
-    scales = calibrate(model, CalibrateOptions(inputs=str(DIGITS / "strips_in.npz"))).scales
+    scales = calibrate(model, CalibrateOptions(inputs=str(DIGITS / "strips_in.npz")))
     return _row("digits sample (CRNN)", model, {}, scales, feeds)
 
 
@@ -163,15 +163,16 @@ def _row_of_net(net: Net, models: Path) -> str:
             (_images(shape, seed) - net.mean) * net.scale for seed in range(calls + -(-MEASURED // shape[0]))
         ]
         write_npz(data, {value.name: np.stack(images[:calls]).astype(np.float32)})
-        scales = calibrate(model, CalibrateOptions(inputs=str(data), rewriting=options)).scales
+        keep = 0.99 if net.weights else 0.0  # of random weights, no layer is worth more than another
+        calibrating = CalibrateOptions(inputs=str(data), rewriting=options, auto_keep=keep)
+        scales = calibrate(model, calibrating)
         feeds = [{value.name: image.astype(np.float32)} for image in images[calls:]]
         return _row(net.name, model, net.options, scales, feeds)
 
 
-def _row(name: str, model: Model, options: Mapping[str, Any], scales: Scales, feeds: Feeds) -> str:
-    ranges = {blob: record.range for blob, record in scales.records.items() if record.scale}
+def _row(name: str, model: Model, options: Mapping[str, Any], scales: Calibration, feeds: Feeds) -> str:
     graphs = {
-        precision: prototrt.rewrite(model, precision=precision, ranges=ranges, **options)
+        precision: prototrt.rewrite(model, precision=precision, scales=scales, **options)
         for precision in PRECISIONS
     }
     plans = [prototrt.build(graph, "rtx").plan.nbytes / 1e6 for graph in graphs.values()]

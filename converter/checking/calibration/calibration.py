@@ -141,7 +141,11 @@ def merge(files: Sequence[str], method: str | None = None) -> Calibration:
     chosen = Method.of(method or first[1].method)
     data = tuple(each for _, scales in (first, *others) for each in scales.data)
     records = {name: _record(histogram, chosen) for name, histogram in histograms.items()}
-    scales = replace(first[1], records=records, method=str(chosen), data=data)
+    kept: dict[str, tuple[str, ...]] = {}
+    for _, scales in (first, *others):
+        for eight, names in scales.kept.items():
+            kept[eight] = tuple(dict.fromkeys((*kept.get(eight, ()), *names)))
+    scales = replace(first[1], records=records, method=str(chosen), data=data, kept=kept)
     repeated = ["some of the data are in more than one file"] if len({*data}) < len(data) else []
     return Calibration(scales, (*repeated, *doubts(scales)))
 

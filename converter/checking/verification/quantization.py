@@ -93,7 +93,7 @@ def quantization_cost(
     full = rewrite(model, options=replace(options, precision="fp32"))
     truth = Truth.of(full, calls)
     quantized = rewrite(model, options=options)
-    layers = _quantized_layers(quantized)
+    layers = quantized_layers(quantized)
     advance = started(len(layers) if agreement is None else 2 * len(layers))
 
     def without(names: Sequence[str]) -> list[OutputCost]:
@@ -135,7 +135,7 @@ def _choose_layers(
     )
 
 
-def _quantized_layers(graph: Graph) -> dict[str, Origin]:
+def quantized_layers(graph: Graph) -> dict[str, Origin]:
     """The layers whose weights have 8 bits."""
     return {
         node.origin.layer: node.origin

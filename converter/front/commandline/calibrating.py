@@ -75,10 +75,11 @@ def scales_of(
     """What the command was asked for; nothing is written yet."""
     if sources.merge:
         return _merged(model, loading, calibrating, written)
-    from prototrt.converter.checking.calibration.calibration import adopt, calibrate
+    from prototrt.converter.checking.calibration.calibration import adopt
     from prototrt.converter.checking.calibration.exporting import table_text
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.front.commandline.progress import bar_of_parts
+    from prototrt.converter.front.steps import calibrate
 
     net = load_with_weights(model, loading, rewriting)
     if sources.scales is not None or sources.calibration_cache is not None:

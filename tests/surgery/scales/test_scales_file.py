@@ -27,6 +27,7 @@ SCALES = st.builds(
     st.sampled_from(["max", "percentile:99.9"]),
     st.just({"weights": {"file": "net.caffemodel", "sha256": "00"}}),
     st.lists(st.builds(DataSet, st.integers(1, 9), st.just("ab")), max_size=2).map(tuple),
+    st.dictionaries(st.sampled_from(["int8", "fp8"]), st.lists(st.text(), max_size=2).map(tuple)),
 )
 
 
@@ -74,6 +75,10 @@ BAD_FILES = {
     "a list": ("[1]", 'has no "blobs"\n  fix: write it with prototrt.calibrate(...)'),
     "no blobs": ('{"format": 1}', 'has no "blobs"\n  fix: write it with prototrt.calibrate(...)'),
     "a new format": (blobs(format=2), '"format" is 2, expected 1\n  fix: install a newer prototrt'),
+    "a layer without a list": (
+        blobs(kept={"int8": "fc"}),
+        '"kept": int8 is not a list of layers\n  fix: write it with prototrt.calibrate(...)',
+    ),
     "no format": (blobs(format=None), '"format" is null, expected 1\n  fix: install a newer prototrt'),
     "NaN": (blobs(blobs={"fc": {"scale": float("nan")}}), f'"fc": scale is NaN, {NUMBER}'),
     "infinity": (blobs(blobs={"fc": {"scale": float("inf")}}), f'"fc": scale is Infinity, {NUMBER}'),

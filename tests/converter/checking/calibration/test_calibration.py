@@ -135,6 +135,12 @@ def test_merging_is_calibrating_on_all_data(method: str, tmp_path: Path) -> None
     assert merge(files, "max").scales.records == on(tmp_path, *rows, method="max").scales.records
 
 
+def test_merging_keeps_what_either_keeps(tmp_path: Path) -> None:
+    kept = {"int8": ("fc",)}, {"int8": ("a", "fc"), "fp8": ("a",)}
+    files = [write(tmp_path, f"{place}.json", replace(FILE, kept=each)) for place, each in enumerate(kept)]
+    assert merge(files).scales.kept == {"int8": ("fc", "a"), "fp8": ("a",)}
+
+
 RECORD = ValueScale(1.0, 127.0, 0.0, Counts(0.0625, (0,) * 2032 + (3,)))
 FILE = Scales({"z": RECORD}, "net", "max", {"weights": {"sha256": "a"}}, (DataSet(3, "data"),))
 SAME_MODEL = "fix: calibrate the same model with both"
