@@ -136,7 +136,7 @@ def test_merging_is_calibrating_on_all_data(method: str, tmp_path: Path) -> None
 
 
 def test_merging_keeps_what_either_keeps(tmp_path: Path) -> None:
-    kept = {"int8": ("fc",)}, {"int8": ("a", "fc"), "fp8": ("a",)}
+    kept: list[dict[str, tuple[str, ...]]] = [{"int8": ("fc",)}, {"int8": ("a", "fc"), "fp8": ("a",)}]
     files = [write(tmp_path, f"{place}.json", replace(FILE, kept=each)) for place, each in enumerate(kept)]
     assert merge(files).scales.kept == {"int8": ("fc", "a"), "fp8": ("a",)}
 
