@@ -29,7 +29,15 @@ from prototrt.caffe_proto.net.readings import (
 from prototrt.caffe_proto.net.sizes_by_weights import with_channels
 from prototrt.caffe_proto.net.untangle import UntangledNet, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.recognition import HDF5, NPZ, OpenFile, open_input, text_of_prototxt
+from prototrt.caffe_proto.recognition import (
+    HDF5,
+    NPZ,
+    PYTORCH,
+    SAFETENSORS,
+    OpenFile,
+    open_input,
+    text_of_prototxt,
+)
 from prototrt.caffe_proto.schema import Message
 from prototrt.caffe_proto.text.findings import unknown_fields
 from prototrt.caffe_proto.text.marks import marked_recurrences
@@ -235,13 +243,17 @@ def _open_weights(weights: PathLike | None, seed: int | None) -> Weights:
         return NoWeights() if seed is None else RandomWeights(seed=seed)
     file = open_input(weights, "a weights file")
     kind = file.kind
-    if kind not in (HDF5, NPZ):
+    if kind not in (HDF5, NPZ, PYTORCH, SAFETENSORS):
         return open_caffemodel(file)
     # Imported where they are needed: few weights are stored so, and reading zip files takes much code.
     if kind is HDF5:
         from prototrt.caffe_proto.weights.hdf5 import open_hdf5
 
         return open_hdf5(file.name)
+    if kind in (PYTORCH, SAFETENSORS):
+        from prototrt.caffe_proto.weights.module_state import open_module_state
+
+        return open_module_state(file)
     from prototrt.caffe_proto.weights.array_files import open_npz
 
     return open_npz(file.name)

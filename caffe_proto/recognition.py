@@ -52,11 +52,14 @@ PLAN = FileForm(
 )
 NPZ = FileForm("an npz file")
 HDF5, NPY = FileForm("an HDF5 file"), FileForm("an npy file")
-_PYTORCH = FileForm(
+SAFETENSORS = FileForm("a safetensors file")
+PYTORCH = FileForm(
     "a PyTorch file",
-    "save the model with torch.onnx.export, and build an engine from it with trtexec",
+    "as weights, give the state dict of a module that prototrt wrote; of another model, save it with"
+    " torch.onnx.export, and build an engine from it with trtexec",
 )
 _ZIP = FileForm("a zip archive", "unpack it with unzip")
+_LENGTH_OF_HEADER = 8  # bytes, before the JSON of a safetensors file
 _TAR, _TAR_AT = b"ustar", 257
 _SIGNATURES = {
     b"\x89HDF\r\n\x1a\n": HDF5,
@@ -69,7 +72,7 @@ _SIGNATURES = {
     b"7z\xbc\xaf\x27\x1c": FileForm("a 7z archive", "unpack it with 7z x"),
     b"Rar!\x1a\x07": FileForm("a RAR archive", "unpack it with unrar x"),
     b"\x7fELF": FileForm("a program or a library"),
-    b"\x80\x02": _PYTORCH,  # a pickle; before PyTorch 1.6, torch.save wrote one
+    b"\x80\x02": PYTORCH,  # a pickle; before PyTorch 1.6, torch.save wrote one
     **dict.fromkeys((b"vtrt", b"ftrt", b"ptrt"), PLAN),
     b"\x89PNG\r\n\x1a\n": FileForm("a PNG image"),
     b"\xff\xd8\xff": FileForm("a JPEG image"),
@@ -159,6 +162,8 @@ def _kind_of(head: bytes) -> FileForm | None:
         return _kind_of_zip(head)
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return FileForm("a tar archive", "unpack it with tar xf")
+    if head[_LENGTH_OF_HEADER : _LENGTH_OF_HEADER + 2] == b'{"':
+        return SAFETENSORS
     if head[8 : 8 + len(DATABASE_KEY)] == DATABASE_KEY.encode():
         return DATABASE
     if _looks_like_operators(head):
@@ -177,7 +182,7 @@ def _kind_of_zip(head: bytes) -> FileForm:
     name = head[_NAME_OF_ENTRY:][:length]
     if name.endswith(b".npy"):
         return NPZ
-    return _PYTORCH if name.endswith(b"/data.pkl") else _ZIP
+    return PYTORCH if name.endswith(b"/data.pkl") else _ZIP
 
 
 def _looks_like_operators(head: bytes) -> bool:

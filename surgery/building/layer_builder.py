@@ -51,6 +51,8 @@ class LayerBuilder(Builder):
         """The values that the net makes without its inputs."""
         self.parameters: dict[str, int] = {}
         """How many numbers each layer has read from the weights file."""
+        self.learned: dict[str, list[Value]] = {}
+        """The blobs that each layer has read, or what gives the same result when it is read in their place."""
         self.without_weights: dict[str, None] = {}
         """Layers which need weights although no weights were given."""
         self.used_states: set[str] = set()
@@ -88,8 +90,16 @@ class LayerBuilder(Builder):
         self._check_sharing(layer, index, array, what)
         value = self.constant(array, what)
         self._read.append(value)
+        self.learned.setdefault(layer.name, []).append(value)
         self.parameters[layer.name] = self.parameters.get(layer.name, 0) + array.size
         return value
+
+    def set_equivalent_blobs(self, layer: Layer, *arrays: Array | float) -> None:
+        """Say which blobs, all of them, give what the layer is in the graph; a number stands for a blob full of it."""
+        self.learned[layer.name] = [
+            Value(blob.name, blob.dtype, blob.shape, _blob_of(array, blob.array.shape))
+            for blob, array in zip(self._read, arrays, strict=True)
+        ]
 
     @property
     def blobs_read(self) -> int:
@@ -203,6 +213,12 @@ class LayerBuilder(Builder):
             )
             raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
         self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
+
+
+def _blob_of(array: Array | float, shape: tuple[int, ...]) -> Array:
+    if isinstance(array, float):
+        return np.broadcast_to(np.float32(array), shape)
+    return array.reshape(shape)
 
 
 @lru_cache

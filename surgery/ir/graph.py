@@ -228,8 +228,8 @@ class Graph:
 
     ``outputs`` end with the outputs of the ``recurrences`` that are not exposed. ``net_inputs`` are the names of the
     inputs of the net, also those that no output needs. ``segments`` are the inputs that hold
-    the lengths of segments. ``learned`` are the names of the layers that have weights. ``stream`` is for graphs whose
-    calls take a piece of a stream.
+    the lengths of segments. ``learned`` are the blobs of the layers that have weights, by the layer's name. ``stream``
+    is for graphs whose calls take a piece of a stream.
     """
 
     name: str
@@ -244,7 +244,7 @@ class Graph:
     net_inputs: tuple[str, ...] = ()
     layout: Layout = field(default_factory=Layout)
     segments: tuple[Segments, ...] = ()
-    learned: tuple[str, ...] = ()
+    learned: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     stream: StreamLags | None = None
 
     @property

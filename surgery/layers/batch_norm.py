@@ -53,7 +53,11 @@ def batch_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         return [_of_batch(x, param.eps, is_inside)]
     (stored,) = factor.array
     share = 0.0 if stored == 0 else 1.0 / float(stored)
-    return [_normalize(build, x, _ChannelStatistics(mean, variance, float(param.eps), share, is_inside))]
+    with np.errstate(all="ignore"):
+        mean, variance = (map_elements(lambda stored: stored * share, each) for each in (mean, variance))
+    build.set_equivalent_blobs(layer, mean, variance, 1.0)
+    scale, shift = _scale_and_shift(_ChannelStatistics(mean, variance, float(param.eps), is_inside))
+    return [affine(build, x, scale, shift, float(param.eps) if is_inside else None)]
 
 
 def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
@@ -67,7 +71,9 @@ def _with_scale_and_bias(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     scale = build.parameter(layer, channels, "scale", filler=scale_filler, kind="scale").array
     bias = build.parameter(layer, channels, "bias", filler=bias_filler, kind="bias").array
     eps = max(float(param.eps), LEAST_EPS_OF_NVIDIA)
-    return _normalize(build, x, _ChannelStatistics(mean, variance, eps), scale, bias)
+    scale, shift = _scale_and_shift(_ChannelStatistics(mean, variance, eps), scale, bias)
+    build.set_equivalent_blobs(layer, 0.0, 1 - eps, 1.0, scale, shift)
+    return affine(build, x, scale, shift)
 
 
 def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Array]:
@@ -79,37 +85,31 @@ def _statistics(build: LayerBuilder, layer: Layer, x: Value) -> tuple[Array, Arr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ChannelStatistics:
-    """Stored ``mean`` and ``variance`` (C,), both to be multiplied by ``share``; ``eps`` is added to the variance, or
-    to its root, if it is not ``eps_is_inside``."""
+    """``mean`` and ``variance`` (C,); ``eps`` is added to the variance, or to its root, if it is not
+    ``eps_is_inside``."""
 
     mean: Array
     variance: Array
     eps: float
-    share: float = 1.0
     eps_is_inside: bool = True
 
     def deviation(self, variance: Array) -> Array:
         """What the difference from the mean is divided by."""
-        stored = variance * self.share
-        return np.asarray(np.sqrt(stored + self.eps) if self.eps_is_inside else np.sqrt(stored) + self.eps)
+        return np.asarray(
+            np.sqrt(variance + self.eps) if self.eps_is_inside else np.sqrt(variance) + self.eps
+        )
 
 
-def _normalize(
-    build: LayerBuilder,
-    x: Value,
-    of: _ChannelStatistics,
-    slope: Array | None = None,
-    bias: Array | None = None,
-) -> Value:
-    """``(x - share * mean) / sqrt(share * variance + eps) * slope + bias``, as one Affine; arrays (C,)."""
+def _scale_and_shift(
+    of: _ChannelStatistics, slope: Array | None = None, bias: Array | None = None
+) -> list[Array]:
+    """Scale and shift (C,) of ``(x - mean) / sqrt(variance + eps) * slope + bias`` as one Affine."""
     with np.errstate(all="ignore"):  # Caffe goes on with infinity and NaN
         scale = map_elements(lambda stored: 1 / of.deviation(stored), of.variance)
         scale = scale if slope is None else map_elements(np.multiply, scale, slope)
-        shift = map_elements(lambda stored, factor: -stored * of.share * factor, of.mean, scale)
+        shift = map_elements(lambda stored, factor: -stored * factor, of.mean, scale)
         shift = shift if bias is None else map_elements(np.add, shift, bias)
-    is_plain = of.eps_is_inside and slope is None and bias is None
-    scale, shift = (each.astype(np.float32, copy=False) for each in (scale, shift))
-    return affine(build, x, scale, shift, of.eps if is_plain else None)
+    return [each.astype(np.float32, copy=False) for each in (scale, shift)]
 
 
 def _refuse_learning_rates(layer: Layer) -> None:
@@ -172,7 +172,9 @@ def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     )
     is_first_form = layer.param.HasField("moving_average") and not layer.param.HasField("eps")
     eps = _EPS_OF_FIRST_YJXIONG if is_first_form else float(layer.param.eps)
-    return _normalize(build, x, _ChannelStatistics(mean, variance, eps), slope, bias)
+    scale, shift = _scale_and_shift(_ChannelStatistics(mean, variance, eps), slope, bias)
+    build.set_equivalent_blobs(layer, scale, shift, 0.0, 1 - eps)
+    return affine(build, x, scale, shift)
 
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:

@@ -51,7 +51,10 @@ INIT = 'give the init net of the predict net: prototrt.convert("predict_net.pb",
 BOTH = "give both files of a Caffe2 model: first predict_net.pb, then init_net.pb"
 TRTEXEC = "build an engine from it with trtexec; if prototrt wrote it, `prototrt.Session(...)` runs it"
 UNPACK = "unpack it with unzip"
-EXPORT = "save the model with torch.onnx.export, and build an engine from it with trtexec"
+EXPORT = (
+    "as weights, give the state dict of a module that prototrt wrote; of another model, save it with"
+    " torch.onnx.export, and build an engine from it with trtexec"
+)
 RUN = "run it with `prototrt.Session(...)`, or give the net that it was built from"
 
 # Where a file is given, what it begins with, what it is called in the message, and what is expected.
@@ -85,7 +88,11 @@ MISPLACED = {
     "weights: ONNX": (ONNX, "this is an ONNX model, expected a caffemodel", TRTEXEC),
     "weights: plan": (b"ftrt", "this is an engine, expected a caffemodel", RUN),
     "weights: zip": (zipped("net.caffemodel"), "this is a zip archive, expected a caffemodel", UNPACK),
-    "weights: PyTorch": (zipped("archive/data.pkl"), "this is a PyTorch file, expected a caffemodel", EXPORT),
+    "weights: PyTorch": (
+        zipped("archive/data.pkl"),
+        "this is not a state dict of PyTorch of version 1.6 or newer",
+        "write it with torch.save(net.state_dict(), FILE)",
+    ),
     "weights: image": (b"\x89PNG\r\n\x1a\n", "this is a PNG image, expected a caffemodel", SAVED),
     "weights: npy": (b"\x93NUMPY\1\0", "this is an npy file, expected a caffemodel", SAVED),
     "weights: init net": (FILL, "this is a Caffe2 net, expected a caffemodel", BOTH),

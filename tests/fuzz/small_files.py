@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import prototrt
+from prototrt.caffe_proto.weights.state_dict import write_state_dict
 from prototrt.converter.checking.calibration.calibration import Calibration, adopt, merge
 from prototrt.converter.checking.calibration.exporting import table_text
 from prototrt.converter.front.parameters.files import read_arrays
-from prototrt.converter.front.parameters.state_dict import write_state_dict
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Scales, ValueScale
 from prototrt.tests.small_nets import loaded
 

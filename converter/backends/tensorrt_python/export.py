@@ -11,11 +11,11 @@ from prototrt import __version__
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.weights.safetensors import write_safetensors
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.builder import fill_network
 from prototrt.converter.backends.tensorrt_python.recording import RecordedNetwork
 from prototrt.converter.backends.tensorrt_python.source import ProgramText, program_text
-from prototrt.converter.backends.torch.safetensors import write_safetensors
 from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
 from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from prototrt.converter.backends.torch.blobs import KeysOfArrays
 from prototrt.surgery.ir import Array, Node, Value
+from prototrt.surgery.ir.uniform_constants import memory_of
 from prototrt.surgery.passes.onnx_cells import FusedCell, FusedGRU, FusedLSTM, FusedRNN
-from prototrt.surgery.recurrent.gates import reordered
+from prototrt.surgery.recurrent.gates import ORDERS, reordered
 
 
 def is_cell(node: Node) -> bool:
@@ -28,24 +30,28 @@ def arrays(node: Node, reordered_before: dict[object, Array]) -> Mapping[str, Ar
 
     An array that is in ``reordered_before`` stays the same one: layers may share it.
     """
-    op = _op(node)
-    inputs, recurrent, bias, *further = (value.array for value in node.inputs[op.states + 1 :])
-    rows = {
-        "weight_ih_l0": inputs,
-        "weight_hh_l0": recurrent,
-        "bias_ih_l0": bias,
-        **dict(zip(["bias_hh_l0"], further, strict=False)),
-    }
+    rows, kind = _rows(node), _kind(_op(node))
     for array in rows.values():
-        if place_of(array) not in reordered_before:
-            reordered_before[place_of(array)] = reordered(array, _kind(op), "caffe", "pytorch")
-    own = {name: reordered_before[place_of(array)] for name, array in rows.items()}
-    return {**own, "bias_hh_l0": own.get("bias_hh_l0", np.zeros_like(bias))}
+        if memory_of(array) not in reordered_before:
+            reordered_before[memory_of(array)] = reordered(array, kind, "caffe", "pytorch")
+    own = {name: reordered_before[memory_of(array)] for name, array in rows.items()}
+    return {**own, "bias_hh_l0": own.get("bias_hh_l0", np.zeros_like(rows["bias_ih_l0"]))}
 
 
-def place_of(array: Array) -> object:
-    """Where an array lies: the same for layers that share it."""
-    return array.__array_interface__["data"][0], array.shape, array.strides
+def note_blobs(node: Node, module: str, keys: KeysOfArrays) -> None:
+    """Note which tensors of this module the blobs are: a single bias is the sum of two."""
+    rows, orders = _rows(node), ORDERS[_kind(_op(node))]
+    order = [orders["pytorch"].index(gate) for gate in orders["caffe"]]
+    for name, array in rows.items():
+        summands = [name] if name != "bias_ih_l0" or "bias_hh_l0" in rows else [name, "bias_hh_l0"]
+        keys.add(array, [f"{module}.{each}" for each in summands], order=order)
+
+
+def _rows(node: Node) -> dict[str, Array]:
+    """The arrays in Caffe's order by PyTorch's names; two biases only where Caffe has two."""
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    weights = node.inputs[_op(node).states + 1 :]
+    return {name: value.array for name, value in zip(names, weights, strict=False)}
 
 
 def weights_of(node: Node) -> tuple[Value, ...]:

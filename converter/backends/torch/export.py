@@ -12,8 +12,8 @@ from prototrt import __version__
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.weights.safetensors import write_safetensors
 from prototrt.converter.backends.torch.names import identifier
-from prototrt.converter.backends.torch.safetensors import write_safetensors
 from prototrt.converter.backends.torch.source import module_text
 from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
 from prototrt.converter.files.writing.publication import publication

@@ -34,11 +34,11 @@ class LayerSources:
     """The functions and classes of a file, with names of its register. Equal ones are written once."""
 
     def __init__(
-        self, names: PythonNames, uses_weights: Callable[[Node], bool], kernels: StepKernels
+        self, names: PythonNames, is_learned: Callable[[Node, Value], bool], kernels: StepKernels
     ) -> None:
         self._names, self._kernels = names, kernels
         self._written: dict[str, str] = {}
-        self._uses_weights = uses_weights
+        self._is_learned = is_learned
         self.sources: list[str] = []
 
     def part(self, nodes: Sequence[Node], read_elsewhere: Collection[Value]) -> LayerSource:
@@ -69,7 +69,8 @@ class LayerSources:
             f"{text}: {'torch.device' if name == DEVICE else 'int'}" for name, text in body.symbols.items()
         ]
         result = result_type(results)
-        name = self._name(nodes[0], constants, arguments, result, body, self._uses_weights(nodes[0]))
+        learned = [value for value in constants if self._is_learned(nodes[0], value)]
+        name = self._name(nodes[0], constants, arguments, result, body, learned)
         arrays = {text: value.array for value, text in constants.items()}
         shapes = [f"{text}={in_tuple([*map(str, array.shape)])}" for text, array in arrays.items()]
         made_by = f"{name}({', '.join(shapes)})" if constants else None
@@ -82,11 +83,11 @@ class LayerSources:
         arguments: Sequence[str],
         result: str,
         body: Statements,
-        learns: bool,
+        learned: Collection[Value],
     ) -> str:
         """The name of the source, which is written if there is none like it."""
         kind = node.origin.type
-        text = _class(kind, constants, arguments, result, body, learns) if constants else ""
+        text = _class(kind, constants, arguments, result, body, learned) if constants else ""
         text = text or _function(kind, arguments, result, body)
         if text not in self._written:
             hint = class_name(kind) if constants else f"{FUNCTION_PREFIX}{identifier(kind)}"
@@ -121,14 +122,14 @@ def _class(
     arguments: Sequence[str],
     result: str,
     body: Statements,
-    learns: bool,
+    learned: Collection[Value],
 ) -> str:
     shapes = [f"{name}: Sequence[int]" for name in constants.values()]
     lines = [f"class {_NAME}(nn.Module):", f'    """Caffe\'s {_plain(kind)}."""', ""]
     lines += def_lines("    ", "__init__", ["self", *shapes], "None")
     lines.append("        super().__init__()")
     for value, name in constants.items():
-        if learns and value.dtype is DType.FLOAT32:
+        if value in learned and value.dtype is DType.FLOAT32:
             lines.append(f"        self.{name} = nn.Parameter(torch.zeros({name}))")
         else:
             kind_of = "" if value.dtype is DType.FLOAT32 else f", dtype={TORCH_TYPES[value.dtype]}"

@@ -158,31 +158,20 @@ def _embedding(nodes: Sequence[Node]) -> LayerModule | None:
 @_equals(Affine)
 def _affine(nodes: Sequence[Node]) -> LayerModule:
     x, scale, shift = nodes[0].inputs
-    op = nodes[0].op
-    assert isinstance(op, Affine)
-    statistics = None if op.epsilon is None else _statistics(scale.array, shift.array, op.epsilon)
-    if statistics is None or len(x.shape) not in (2, 3, 4, 5):
-        return LayerModule(f"Scale({x.shape[1]})", x, arrays={"weight": scale.array, "bias": shift.array})
-    arguments = _arguments(x.shape[1], eps=(number(op.epsilon or 0), "1e-05"), affine=(False, True))
-    return LayerModule(f"nn.BatchNorm{max(1, len(x.shape) - 2)}d({arguments})", x, arrays=statistics)
+    return LayerModule(f"Scale({x.shape[1]})", x, arrays={"weight": scale.array, "bias": shift.array})
 
 
-def _statistics(scale: Array, shift: Array, epsilon: float) -> dict[str, Array] | None:
-    """Mean and variance that make this scale and shift; None if no variance does."""
-    factor = scale.astype(np.float64)
-    with np.errstate(all="ignore"):
-        variance, mean = 1 / factor**2 - epsilon, -shift / factor
-    if (
-        not (factor > 0).all()
-        or not np.isfinite([variance, mean]).all()
-        or (variance < -1e-3 * epsilon).any()
-    ):
+def batch_norm(nodes: Sequence[Node], blobs: Sequence[Value]) -> LayerModule | None:
+    """A BatchNorm with the mean and the variance that are the first blobs of the layer."""
+    op, x = nodes[0].op, nodes[0].inputs[0]
+    if len(nodes) > 1 or not isinstance(op, Affine) or op.epsilon is None or len(x.shape) not in (2, 3, 4, 5):
         return None
-    return {
-        "running_mean": mean.astype(np.float32),
-        "running_var": np.maximum(variance, 0).astype(np.float32),
-        "num_batches_tracked": np.array(0, np.int64),
-    }
+    mean, variance = (blob.array for blob in blobs[:2])
+    if not (variance > -op.epsilon).all() or not np.isfinite([mean, variance]).all():
+        return None  # Caffe goes on with numbers that PyTorch never has
+    arguments = _arguments(x.shape[1], eps=(number(op.epsilon), "1e-05"), affine=(False, True))
+    statistics = {"running_mean": mean, "running_var": variance, "num_batches_tracked": np.array(0, np.int64)}
+    return LayerModule(f"nn.BatchNorm{max(1, len(x.shape) - 2)}d({arguments})", x, arrays=statistics)
 
 
 @_equals(PReLU)

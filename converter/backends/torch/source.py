@@ -14,13 +14,15 @@ from prototrt import __version__
 from prototrt.caffe_proto.common.python_source import literal
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.visible import visible_line
+from prototrt.caffe_proto.weights.module_state import TABLE
 from prototrt.converter.backends.torch import cells
-from prototrt.converter.backends.torch.cells import is_cell, place_of
+from prototrt.converter.backends.torch.blobs import KeysOfArrays, facts_of_layer, is_learned, table_of_blobs
+from prototrt.converter.backends.torch.cells import is_cell
 from prototrt.converter.backends.torch.expressions import TORCH_TYPES, atom, in_tuple, is_scalar
 from prototrt.converter.backends.torch.functions import FUNCTIONS, NEEDS
 from prototrt.converter.backends.torch.kernels import LOAD_WRITTEN, StepKernels
 from prototrt.converter.backends.torch.layers import LayerSources, def_lines, result_type
-from prototrt.converter.backends.torch.modules import module_of
+from prototrt.converter.backends.torch.modules import batch_norm, module_of
 from prototrt.converter.backends.torch.names import MODULE_NAMES, PythonNames, class_name, identifier
 from prototrt.converter.backends.torch.statements import (
     DEVICE,
@@ -31,6 +33,7 @@ from prototrt.converter.backends.torch.statements import (
 )
 from prototrt.surgery.ir import Array, Graph, Node, Value
 from prototrt.surgery.ir.shapes import symbol_sources
+from prototrt.surgery.ir.uniform_constants import memory_of
 from prototrt.surgery.ops import Binary, Identity, Scan, Select, Slice, TopK, While
 
 _LONGEST_COMMENTED = 100
@@ -53,6 +56,7 @@ class _Net:
 
     made: list[str] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
+    keys: KeysOfArrays = field(default_factory=KeysOfArrays)
     attributes: PythonNames = field(default_factory=lambda: PythonNames(MODULE_NAMES))
 
 
@@ -62,6 +66,7 @@ def module_text(graph: Graph, weights_file: str) -> ModuleText:
     name = names.new(class_name(graph.name or "net"), "")
     writer = _NetText(graph, names)
     forward = writer.forward()
+    writer.add_table()
     body = [*writer.net.made, *_ties(writer.net.arrays)]
     sections = [
         *_functions("\n".join([*body, *forward, *writer.parts.sources])),
@@ -82,7 +87,7 @@ class _NetText:
     def __init__(self, graph: Graph, names: PythonNames) -> None:
         self.graph, self.net = graph, _Net()
         self.kernels = StepKernels(names)
-        self.parts = LayerSources(names, lambda node: node.origin.layer in graph.learned, self.kernels)
+        self.parts = LayerSources(names, is_learned(graph), self.kernels)
         self._groups = [
             [*nodes]
             for _, nodes in itertools.groupby(graph.nodes, lambda n: (n.origin, is_cell(n) and n.name))
@@ -122,12 +127,22 @@ class _NetText:
     def _tensor(self, value: Value) -> str:
         """A constant of the net itself."""
         key = self.net.attributes.new(identifier(value.name.removeprefix("__")))
-        self.net.arrays[key] = value.array
-        shape = in_tuple([*map(str, value.array.shape)])
-        self.net.made.append(
-            f'self.register_buffer("{key}", torch.zeros({shape}, dtype={TORCH_TYPES[value.dtype]}))'
-        )
+        self.net.keys.add_as_they_are({key: value.array})
+        self._buffer(key, value.array, TORCH_TYPES[value.dtype])
         return f"self.{key}"
+
+    def _buffer(self, key: str, array: Array, dtype: str) -> None:
+        self.net.arrays[key] = array
+        shape = in_tuple([*map(str, array.shape)])
+        self.net.made.append(f'self.register_buffer("{key}", torch.zeros({shape}, dtype={dtype}))')
+
+    def add_table(self) -> None:
+        """Let the state dict say which blob of Caffe each of its tensors is, if blobs were read."""
+        if any(self.graph.learned.values()):
+            self.net.made.append(
+                "# Which blob of Caffe each weight is: by this, prototrt reads trained weights."
+            )
+            self._buffer(TABLE, table_of_blobs(self.graph, self.net.keys, self.net.arrays), "torch.uint8")
 
     def forward(self) -> list[str]:
         """The lines of the method ``forward``."""
@@ -186,10 +201,12 @@ class _NetText:
         self._write_part(nodes, results)
 
     def _write_module(self, nodes: Sequence[Node]) -> bool:
-        module = module_of(nodes)
+        blobs = self.graph.learned.get(nodes[0].origin.layer, ())
+        module = batch_norm(nodes, blobs) or module_of(nodes)
         if module is None:
             return False
         name = self._attribute(nodes[0], module.made, module.arrays)
+        self.net.keys.add_as_they_are({f"{name}.{key}": array for key, array in module.arrays.items()})
         x = atom(self.body.text(module.x)) if module.reads != "{}" else self.body.text(module.x)
         read = module.reads.format(x)
         self.body.add(f"{self._variable(nodes[-1].outputs[0])} = self.{name}({read})")
@@ -199,9 +216,9 @@ class _NetText:
         """Write a call of an LSTM, a GRU or an RNN of torch.nn; sequences one after another have one module."""
         weights = cells.weights_of(node)
         if weights not in self._cells:
-            self._cells[weights] = self._attribute(
-                node, cells.constructor(node), cells.arrays(node, self._reordered)
-            )
+            name = self._attribute(node, cells.constructor(node), cells.arrays(node, self._reordered))
+            cells.note_blobs(node, name, self.net.keys)
+            self._cells[weights] = name
         call = cells.call(node, f"self.{self._cells[weights]}", lambda value: atom(self.body.text(value)))
         names = ["_"] * len(node.outputs)
         for place, value in enumerate(node.outputs):
@@ -266,9 +283,11 @@ class _NetText:
 
     def _write_part(self, nodes: Sequence[Node], results: Sequence[Value]) -> None:
         part = self.parts.part(nodes, results)
-        called = (
-            part.name if part.made is None else f"self.{self._attribute(nodes[0], part.made, part.arrays)}"
-        )
+        called = part.name
+        if part.made is not None:
+            name = self._attribute(nodes[0], part.made, part.arrays)
+            self.net.keys.add_as_they_are({f"{name}.{key}": array for key, array in part.arrays.items()})
+            called = f"self.{name}"
         texts = [self.body.text(value) for value in part.reads]
         for symbol in part.symbols:
             if symbol == DEVICE:
@@ -291,7 +310,11 @@ class _NetText:
             lines += [*textwrap.wrap(_STATES, 88), ""]
         if any(len(value.shape) == 4 and value.shape[1] == 3 for value in self.inputs):
             lines += [*textwrap.wrap(_PREPROCESSED if self._is_preprocessed else _IMAGES, 88), ""]
-        for warning in graph.warnings:
+        rearranged = [name for name in graph.learned if facts_of_layer(graph, name, self.net.keys) is None]
+        one_way = [
+            f"prototrt cannot read back the weights of {', '.join(rearranged)}: they are rearranged here"
+        ]
+        for warning in (*graph.warnings, *one_way[: len(rearranged)]):
             note = str(warning)
             for source in graph.sources:  # folders of this machine mean nothing to whoever reads the module
                 note = note.replace(source.file, Path(source.file).name)
@@ -347,7 +370,7 @@ def _ties(arrays: Mapping[str, Array]) -> Iterator[str]:
             continue
         if key.rpartition(".")[2].startswith("running"):
             continue
-        place = place_of(array)
+        place = memory_of(array)
         if place in owners:
             yield f"self.{key} = self.{owners[place]}"
         owners.setdefault(place, key)

@@ -22,6 +22,7 @@ _STEPS: dict[FileKind, str] = {
     FileKind.MODULE: "{path}python -c 'import {stem}; print({stem}.load())'",
     FileKind.PROGRAM: "python {file} -o {stem}.plan",
     FileKind.SAFETENSORS: "prototrt weights set {net} WEIGHTS.caffemodel {file} -o new.caffemodel",
+    FileKind.STATE_DICT: "prototrt weights set {net} WEIGHTS.caffemodel {file} -o new.caffemodel",
     FileKind.ONNX_WEIGHTS: "prototrt inspect {of}",
     FileKind.SCRIPT: "sh {file}",
     FileKind.KERNELS: "prototrt inspect {of}",
@@ -68,6 +69,8 @@ def next_step(facts: FileFacts) -> str | None:
     template = _STEPS.get(facts.kind)
     if facts.kind is FileKind.SAFETENSORS and "of" in facts.mentions:
         template = "prototrt inspect {of}"
+    elif "blobs" in facts.mentions:
+        template = _STEPS[FileKind.CAFFEMODEL]
     if template is None:
         return None
     path = Path(facts.file)

@@ -20,8 +20,9 @@ from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.caffe_proto.weights import Array
+from prototrt.caffe_proto.weights import Array, StoredWeights
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
+from prototrt.caffe_proto.weights.module_state import is_of_module, weights_of_module
 from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
 from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting
 from prototrt.converter.front.parameters.files import read_arrays, write_arrays
@@ -113,13 +114,16 @@ def set_parameters(
 ) -> EditedWeights:
     """Write the weights of a model to a new file, with parameters from ``source``: arrays, or a file of them.
 
-    Names are those that ``list_parameters`` has, or, for one layer, those of PyTorch's module.
+    Names are those that ``list_parameters`` has, or, for one layer, those of PyTorch's module. Of the state dict of a
+    module that prototrt wrote, all blobs are set.
     """
     parameters = _stored(model)
     origin = None if isinstance(source, Mapping) else os.fspath(source)
     arrays = source if isinstance(source, Mapping) else read_arrays(source)
     target = os.fspath(file)
     refuse_overwriting([(Option("file"), target)], [*_read_files(model), *([origin] if origin else [])])
+    if layer is None and is_of_module(arrays):
+        return _set_whole(model, weights_of_module(arrays, origin), target)
     named, warnings = _by_address(model, parameters, arrays, layer, origin)
     edited: dict[BlobKey, Array] = {}
     for name, array in named.items():
@@ -128,6 +132,19 @@ def set_parameters(
         parameter.part(blob)[...] = _fitting(parameter, np.asarray(array), origin)
     _write(model, edited, target)
     return EditedWeights([*named], target, warnings)
+
+
+def _set_whole(model: Model, trained: StoredWeights, file: str) -> EditedWeights:
+    """The weights of a model with all blobs of a module."""
+    stored = {layer: trained.blobs_of(layer) or () for layer in trained.names()}
+    edited = {
+        _key(model.layer_named(layer), layer, index): blob.array
+        for layer, blobs in stored.items()
+        for index, blob in enumerate(blobs)
+        if blob is not None
+    }
+    _write(model, edited, file)
+    return EditedWeights([*stored], file, trained.warnings)
 
 
 # ---------------------------------------------------------------- names

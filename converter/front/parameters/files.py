@@ -14,9 +14,9 @@ from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
-from prototrt.converter.backends.torch.safetensors import read_safetensors, write_safetensors
+from prototrt.caffe_proto.weights.safetensors import read_safetensors, write_safetensors
+from prototrt.caffe_proto.weights.state_dict import read_state_dict, write_state_dict
 from prototrt.converter.files.writing.files import atomic_write
-from prototrt.converter.front.parameters.state_dict import read_state_dict, write_state_dict
 
 _READERS: Mapping[str, Callable[[str], Mapping[str, Array]]] = {
     ".npz": ArraysOfFile,

@@ -32,6 +32,7 @@ class FileKind(enum.Enum):
     MODULE = "a PyTorch module that prototrt wrote"
     PROGRAM = "a program that builds an engine through TensorRT's API, which prototrt wrote"
     SAFETENSORS = "weights in a safetensors file"
+    STATE_DICT = "a state dict of PyTorch"
     ONNX_WEIGHTS = "the weights of an ONNX model"
     SCRIPT = "a script that builds an engine with trtexec"
     HEADER = "a C++ header for an engine or a model"

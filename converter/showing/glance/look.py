@@ -19,6 +19,8 @@ from prototrt.caffe_proto.recognition import (
     NPZ,
     ONNX,
     PLAN,
+    PYTORCH,
+    SAFETENSORS,
     FileForm,
     OpenFile,
     looks_like_text,
@@ -78,7 +80,7 @@ def _plan(file: OpenFile) -> FileFacts:
 
 
 def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
-    from prototrt.converter.showing.glance import arrays, nets
+    from prototrt.converter.showing.glance import arrays, nets, written
 
     return {
         CAFFEMODEL: nets.caffemodel,
@@ -89,6 +91,8 @@ def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
         NPZ: arrays.npz,
         ONNX: nets.onnx_model,
         PLAN: _plan,
+        PYTORCH: written.state_dict,
+        SAFETENSORS: written.safetensors,
     }
 
 

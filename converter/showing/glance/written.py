@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_TEXT, value_from_json
-from prototrt.caffe_proto.recognition import OpenFile
+from prototrt.caffe_proto.recognition import PYTORCH, OpenFile
+from prototrt.caffe_proto.weights.module_state import is_of_module
+from prototrt.caffe_proto.weights.state_dict import read_state_dict
 from prototrt.converter.files.writing.ownership import DATA_MARK, SCRIPT_MARK
 from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind, Rows
 from prototrt.surgery.ir.shapes import sizes
@@ -65,9 +68,9 @@ def facts_of_ours(file: OpenFile) -> FileFacts | None:
         if pattern.match(file.head):
             return FileFacts(file.name, kind, file.size, mentions=_mentions(kind, file.name))
     named = _KERNELS.fullmatch(file.name)
-    if named is not None and Path(named[1]).is_file():
-        return FileFacts(file.name, FileKind.KERNELS, file.size, mentions={"of": named[1]})
-    return safetensors(file) if file.head[_LENGTH : _LENGTH + 2] == b'{"' else None
+    if named is None or not Path(named[1]).is_file():
+        return None
+    return FileFacts(file.name, FileKind.KERNELS, file.size, mentions={"of": named[1]})
 
 
 def _mentions(kind: FileKind, file: str) -> Mapping[str, str]:
@@ -83,7 +86,7 @@ def safetensors(file: OpenFile) -> FileFacts:
         header = value_from_json(bytes(file.content[_LENGTH : _LENGTH + length]))
         metadata = header.pop("__metadata__", {})
         shapes = {name: tuple(map(int, each["shape"])) for name, each in header.items()}
-        rows = [(name, str(header[name]["dtype"]), sizes(shape)) for name, shape in shapes.items()]
+        types = {name: str(each["dtype"]) for name, each in header.items()}
         writer = metadata.get("written_by")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnreadableFileError(
@@ -92,12 +95,38 @@ def safetensors(file: OpenFile) -> FileFacts:
             because=f"of {type(error).__name__}: {error}",
             fix="get the file again",
         ) from error
-    facts: dict[str, Fact] = {"tensors": len(shapes), "parameters": sum(map(prod, shapes.values()))}
-    facts |= {} if writer is None else {"written by": str(writer)}
     module = Path(file.name).with_suffix(".py")
     mentions = {"of": str(module)} if module.is_file() else {}
-    table = Rows("tensors", ("name", "type", "shape"), rows)
-    return FileFacts(file.name, FileKind.SAFETENSORS, file.size, facts, table, mentions)
+    facts = _tensors(file, FileKind.SAFETENSORS, shapes, types)
+    about: dict[str, Fact] = {} if writer is None else {"written by": str(writer)}
+    return replace(facts, facts={**facts.facts, **about}, mentions={**facts.mentions, **mentions})
+
+
+def state_dict(file: OpenFile) -> FileFacts:
+    """Names, types and shapes of the tensors of a file of PyTorch; nothing in it is run."""
+    try:
+        state = dict(read_state_dict(file.name))
+    except UnreadableFileError:  # a whole model, or another version
+        return FileFacts(file.name, FileKind.OTHER, file.size, other=PYTORCH.words, advice=PYTORCH.fix or "")
+    shapes = {name: array.shape for name, array in state.items()}
+    return _tensors(
+        file, FileKind.STATE_DICT, shapes, {name: str(array.dtype) for name, array in state.items()}
+    )
+
+
+def _tensors(
+    file: OpenFile, kind: FileKind, shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str]
+) -> FileFacts:
+    """Tensors by name; and whether they are blobs of a net, by the table of a module."""
+    rows = [(name, types[name], sizes(shape)) for name, shape in shapes.items() if not is_of_module([name])]
+    facts: dict[str, Fact] = {
+        "tensors": len(rows),
+        "parameters": sum(prod(shapes[name]) for name, *_ in rows),
+    }
+    mentions = {"blobs": "of Caffe"} if is_of_module(shapes) else {}
+    return FileFacts(
+        file.name, kind, file.size, facts, Rows("tensors", ("name", "type", "shape"), rows), mentions
+    )
 
 
 def result(file: OpenFile, value: Mapping[str, Any]) -> FileFacts | None:

@@ -81,11 +81,11 @@ def test_command_writes_three_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     arguments = [str(folder / "model.prototxt"), str(folder / "model.caffemodel"), "-o", "net.py"]
     result = CliRunner().invoke(main, ["convert", *arguments])
     assert result.exit_code == 0, result.output
-    assert "a PyTorch module with 8 tensors" in result.output
+    assert "a PyTorch module with 9 tensors" in result.output
     assert {file.name for file in tmp_path.iterdir()} == {"net.py", "net.py.json", "net.safetensors"}
     assert json.loads(Path("net.py.json").read_text())["torch"] == {
         "weights": "net.safetensors",
-        "tensors": 8,
+        "tensors": 9,
     }
     again = CliRunner().invoke(main, ["convert", *arguments])
     assert again.exit_code == 0, again.output

@@ -15,6 +15,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.schema import message_class
+from prototrt.caffe_proto.weights.state_dict import write_state_dict
 from prototrt.converter.backends.onnx import file as onnx_file
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done
 from prototrt.tests.converter.serving.deepstream.test_deepstream import CLUSTERS, written
@@ -171,6 +172,11 @@ def arrays(**named: tuple[int, ...]) -> Callable[[Path], object]:
             np.savez(stream, **{name.replace("_", "/"): np.zeros(shape) for name, shape in named.items()})  # type: ignore[arg-type]  # numpy's stub wants flags there
 
     return write
+
+
+def arrays_of_pytorch(path: Path) -> None:
+    with path.open("wb") as stream:
+        write_state_dict(stream, {"fc.bias": np.zeros(3, np.float32)})
 
 
 def array(path: Path) -> None:

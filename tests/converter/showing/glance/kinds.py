@@ -17,6 +17,7 @@ from prototrt.tests.converter.showing.glance.files import (
     SCALES,
     array,
     arrays,
+    arrays_of_pytorch,
     converted,
     copy_of,
     detector,
@@ -76,6 +77,13 @@ OURS = [
         made("net.safetensors", converted("net.py")),
         FileKind.SAFETENSORS,
         {"tensors": 22, "written by": f"prototrt {prototrt.__version__}"},
+        CONVERT,
+    ),
+    Case(
+        "state dict of another module",
+        arrays_of_pytorch,
+        FileKind.STATE_DICT,
+        {"tensors": 1, "parameters": 3},
         "prototrt weights set NET.prototxt WEIGHTS.caffemodel {folder}/file -o new.caffemodel",
     ),
     Case(

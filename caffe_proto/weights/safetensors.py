@@ -14,11 +14,20 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.caffe_proto.common.files import LARGEST_TEXT, errors_for_user, open_regular, value_from_json
+from prototrt.caffe_proto.common.files import LARGEST_TEXT, Buffer, value_from_json
+from prototrt.caffe_proto.recognition import open_input
+from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
-from prototrt.surgery.ir import Array
 
-_TYPES = {"float32": "F32", "float16": "F16", "int32": "I32", "int64": "I64", "int8": "I8", "bool": "BOOL"}
+_TYPES = {
+    "float32": "F32",
+    "float16": "F16",
+    "int32": "I32",
+    "int64": "I64",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
 _READ = {
     "F64": "<f8",
     "F32": "<f4",
@@ -28,6 +37,7 @@ _READ = {
     "I16": "<i2",
     "I8": "i1",
     "U8": "u1",
+    "BOOL": "?",
 }
 _ALIGNMENT = 8
 _WHAT = "a safetensors file"
@@ -54,14 +64,14 @@ def write_safetensors(stream: BinaryIO, arrays: Mapping[str, Array], metadata: M
 
 def read_safetensors(file: str) -> Mapping[str, Array]:
     """The arrays by name. Raises ``UnreadableFileError``."""
-    with errors_for_user(file, _WHAT), open_regular(file, _WHAT) as stream:
-        length = int.from_bytes(stream.read(_ALIGNMENT), "little")
-        header = stream.read(length) if length <= LARGEST_TEXT else b""
-        content = stream.read()
+    content = open_input(file, _WHAT).content
+    length = int.from_bytes(content[:_ALIGNMENT], "little")
+    begin = _ALIGNMENT + length
+    header = content[_ALIGNMENT:begin] if length <= LARGEST_TEXT else b""
     try:
         facts = value_from_json(header)
         return ArraysOnRequest(
-            {name: _maker(content, facts[name]) for name in facts if name != "__metadata__"}
+            {name: _maker(content, begin, facts[name]) for name in facts if name != "__metadata__"}
         )
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableFileError(
@@ -72,14 +82,16 @@ def read_safetensors(file: str) -> Mapping[str, Array]:
         ) from error
 
 
-def _maker(content: bytes, fact: Mapping[str, Any]) -> Callable[[], Array]:
+def _maker(content: Buffer, data: int, fact: Mapping[str, Any]) -> Callable[[], Array]:
     """Makes one array; bfloat16 is the upper half of a float32."""
     (begin, end), shape, kind = fact["data_offsets"], fact["shape"], fact["dtype"]
     dtype = np.dtype("<u2" if kind == "BF16" else _READ[kind])
     are_numbers = all(type(size) is int for size in (begin, end, *shape))
-    if not (0 <= begin <= end <= len(content)) or min(shape, default=0) < 0 or not are_numbers:
-        raise ValueError(f"an array lies at {begin} to {end} of {len(content)} bytes, with the shape {shape}")
+    if not (0 <= begin <= end <= len(content) - data) or min(shape, default=0) < 0 or not are_numbers:
+        raise ValueError(
+            f"an array lies at {begin} to {end} of {len(content) - data} bytes, with the shape {shape}"
+        )
     if prod(shape) * dtype.itemsize != end - begin:
         raise ValueError(f"{end - begin} bytes are no array of the shape {shape} of {kind}")
-    array = np.frombuffer(content, dtype, prod(shape), begin).reshape(shape)
+    array = np.frombuffer(content, dtype, prod(shape), data + begin).reshape(shape)
     return lambda: (array.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else array

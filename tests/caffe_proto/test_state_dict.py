@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
-from prototrt.converter.backends.torch.safetensors import read_safetensors
-from prototrt.converter.front.parameters.state_dict import read_state_dict, write_state_dict
+from prototrt.caffe_proto.weights.safetensors import read_safetensors
+from prototrt.caffe_proto.weights.state_dict import read_state_dict, write_state_dict
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.memory import address_space, little_memory
 

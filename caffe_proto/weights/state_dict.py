@@ -1,7 +1,7 @@
 """The file of a state dict of PyTorch: a zip archive with a pickle and the bytes of each storage.
 
-The pickle only describes tensors: each function and class that it names is a ``Described``, which does nothing. Numbers
-become arrays on request, because a small file may have many names for one storage. Source: PyTorch
+The pickle only describes tensors: each function and class that it names is a ``Description``, which does nothing.
+Numbers become arrays on request, because a small file may have many names for one storage. Source: PyTorch
 ``torch/serialization.py``, ``torch/_utils.py``.
 """
 
@@ -68,7 +68,7 @@ def _read(archive: zipfile.ZipFile, file: str) -> Mapping[str, Array]:
     if len(pickles) != 1 or archive.getinfo(pickles[0]).file_size > LARGEST_TEXT:
         raise UnreadableFileError(f"this is not {_WHAT}", where=file, fix=_SAVE)
     folder = pickles[0].removesuffix("data.pkl")
-    tensors = _tensors(_described(_member(archive, pickles[0])))
+    tensors = _tensors(_description(_member(archive, pickles[0])))
     if not tensors:
         raise UnreadableFileError("the file holds no tensors by name", where=file, fix=_SAVE)
     orders = [_member(archive, name) for name in archive.namelist() if name == f"{folder}byteorder"]
@@ -112,12 +112,12 @@ def _array(view: Array, kind: str) -> Array:
 # ---------------------------------------------------------------- the pickle
 
 
-class Described:
+class Description:
     """What calling a function or a class would make. Nothing is imported, and nothing called."""
 
     name = ""
 
-    def __new__(cls, *arguments: Any) -> Described:
+    def __new__(cls, *arguments: Any) -> Description:
         made = super().__new__(cls)
         made.arguments, made.items = arguments, {}
         return made
@@ -139,8 +139,8 @@ class Described:
 
 
 class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> type[Described]:
-        return type("Described", (Described,), {"name": f"{module}.{name}"})
+    def find_class(self, module: str, name: str) -> type[Description]:
+        return type("Description", (Description,), {"name": f"{module}.{name}"})
 
     def persistent_load(self, identity: Any) -> Any:
         return identity
@@ -158,7 +158,7 @@ _INSTEAD = {"EMPTY_DICT": b"cbuiltins\ndict\n)R", "FRAME": b""}
 the process. Frames are only there to be skipped."""
 
 
-def _described(content: bytes) -> object:
+def _description(content: bytes) -> object:
     """What the pickle describes. Raises ``ValueError`` for operations that no state dict needs."""
     parts, before = list[bytes](), 0
     operations: Any = pickletools.genops(content)  # from bytes, each has a place
@@ -178,7 +178,7 @@ def _described(content: bytes) -> object:
 
 def _tensors(value: object) -> dict[str, StoredTensor]:
     """The tensors of a state dict, or of the one in a checkpoint."""
-    if not isinstance(value, Described):
+    if not isinstance(value, Description):
         return {}
     names = {name: _tensor_of(each) for name, each in value.items.items()}
     tensors = {name: tensor for name, tensor in names.items() if tensor is not None}
@@ -187,16 +187,16 @@ def _tensors(value: object) -> dict[str, StoredTensor]:
 
 def _tensor_of(value: object) -> StoredTensor | None:
     """The tensor that is described; None if it is something else. Raises ``ValueError`` for odd arguments."""
-    while isinstance(value, Described) and value.name == _PARAMETER:
+    while isinstance(value, Description) and value.name == _PARAMETER:
         value = value.arguments[0]
-    if not isinstance(value, Described) or value.name != _TENSOR:
+    if not isinstance(value, Description) or value.name != _TENSOR:
         return None
     storage, offset, shape, strides, *_ = value.arguments
     _, kind, key, *_ = storage
     sizes = (offset, *shape, *strides)
     if not (
         isinstance(kind, type)
-        and issubclass(kind, Described)
+        and issubclass(kind, Description)
         and isinstance(key, str)
         and all(type(size) is int for size in sizes)
     ):

@@ -1,0 +1,153 @@
+"""Weights in the state dict of a PyTorch module that prototrt wrote, maybe trained since.
+
+The module holds a table: which tensor is which blob of Caffe. ``converter/backends/torch/blobs.py`` writes it. A
+tensor that was exchanged has its own shape, which the rule of its layer judges.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.files import value_from_json
+from prototrt.caffe_proto.common.wording import listed
+from prototrt.caffe_proto.recognition import SAFETENSORS, OpenFile
+from prototrt.caffe_proto.weights import Array, StoredBlob, StoredWeights, check_count
+
+TABLE = "caffe_blobs"
+"""The buffer of a module that holds the table, as bytes of JSON."""
+_COUNT = "num_batches_tracked"
+"""What a BatchNorm of PyTorch counts, and nothing reads."""
+
+
+def is_of_module(names: Iterable[str]) -> bool:
+    """Whether a state dict with these names has a table."""
+    return bool(_places(names))
+
+
+def open_module_state(source: OpenFile) -> StoredWeights:
+    """The blobs in a file: safetensors, or one that torch.save wrote, of which nothing is run."""
+    # Imported where they are needed: whoever writes a module reads none.
+    if source.kind is SAFETENSORS:
+        from prototrt.caffe_proto.weights.safetensors import read_safetensors
+
+        return weights_of_module(read_safetensors(source.name), source.name)
+    from prototrt.caffe_proto.weights.state_dict import read_state_dict
+
+    return weights_of_module(read_state_dict(source.name), source.name)
+
+
+def weights_of_module(state: Mapping[str, Array], file: str | None) -> StoredWeights:
+    """The blobs of a state dict. Raises ``UnreadableFileError`` for one that has no table, or several."""
+    places = _places(state)
+    if len(places) != 1:
+        raise UnreadableFileError(
+            f"the state dict has {len(places) or 'no'} tensor{'s' * bool(places)} {TABLE}, expected one",
+            where=file,
+            because="it says which blob of Caffe each tensor is, in a module that prototrt wrote",
+            fix="convert the net to a module, give it these weights, and save its state dict",
+        )
+    prefix = places[0].removesuffix(TABLE)
+    own = {name.removeprefix(prefix): name for name in state if name.startswith(prefix)}
+    try:
+        table = value_from_json(np.asarray(state[places[0]], np.uint8).tobytes())
+        state_blobs = _BlobsOfState(state, own, file)
+        layers = {name: state_blobs.blobs(name, blobs) for name, blobs in table["layers"].items()}
+        others = {TABLE, *state_blobs.read, *table["others"]}
+        trained = [
+            name
+            for name, number in table["others"].items()
+            if name in own and not name.endswith(_COUNT) and checksum(state[own[name]]) != number
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise UnreadableFileError(
+            f"the tensor {places[0]} is no table of blobs",
+            where=file,
+            because=f"of {type(error).__name__}: {error}",
+            fix="save the state dict again",
+        ) from error
+    if trained:
+        state_blobs.notes.append(f"not read, since Caffe has no blobs for them: {listed(trained, most=6)}")
+    outside = [name for name in state if name.removeprefix(prefix) not in others or name not in own.values()]
+    if outside:
+        state_blobs.notes.append(f"not read, since they were added to the module: {listed(outside, most=6)}")
+    functions = {name: partial(tuple, blobs) for name, blobs in layers.items() if blobs is not None}
+    warnings = tuple(f"{file}: {note}" if file else note for note in state_blobs.notes)
+    return StoredWeights(file, functions, warnings=warnings)
+
+
+def checksum(array: Array) -> int:
+    """Of the numbers of a tensor that is no blob."""
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data)
+
+
+def without_unit_axes(shape: Iterable[int]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
+def _places(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.rpartition(".")[2] == TABLE]
+
+
+class _BlobsOfState:
+    """Reads the blobs of layers. ``own`` are the names in the state dict by those in the table."""
+
+    def __init__(self, state: Mapping[str, Array], own: Mapping[str, str], file: str | None) -> None:
+        self._state, self._own, self._file = state, own, file
+        self.read: set[str] = set()
+        self.notes: list[str] = []
+
+    def blobs(self, layer: str, facts: Sequence[Mapping[str, Any]] | None) -> list[StoredBlob] | None:
+        """The blobs of a layer; None, with a note, if they cannot be read."""
+        if facts is None:
+            self.notes.append(
+                f'the weights of "{layer}" are not read: the module holds them in another form than Caffe'
+            )
+            return None
+        keys = [key for fact in facts for each in fact.get("keys", ()) for key in each]
+        self.read.update(keys)
+        blobs = [self._blob(layer, index, fact) for index, fact in enumerate(facts)]
+        if None in blobs:
+            lost = [key for key in keys if key not in self._own]
+            self.notes.append(f'the weights of "{layer}" are not read: there is no {listed(lost, most=6)}')
+            return None
+        return [blob for blob in blobs if blob is not None]
+
+    def _blob(self, layer: str, index: int, fact: Mapping[str, Any]) -> StoredBlob | None:
+        shape = tuple(map(int, fact["shape"]))
+        where = f'{self._file}: layer "{layer}"'
+        if "fill" in fact:
+            check_count(shape, prod(shape), where, f"blob {index}")
+            number = np.float32(fact["fill"])
+            return StoredBlob(shape, False, lambda: np.broadcast_to(number, shape))
+        keys = next((each for each in fact["keys"] if all(key in self._own for key in each)), None)
+        if keys is None:
+            return None
+        arrays = [self._state[self._own[key]] for key in keys]
+        stored = arrays[0].shape
+        if list(stored) == fact.get("from") or without_unit_axes(stored) == without_unit_axes(shape):
+            stored = shape
+        else:
+            self.notes.append(
+                f'"{layer}" was changed: {keys[0]} has the shape {stored}, and blob {index} had {shape}'
+            )
+        if len({array.size for array in arrays}) > 1:
+            raise ValueError(f"{' and '.join(keys)} differ in size")
+        check_count(stored, arrays[0].size, where, f"blob {index}")
+        return StoredBlob(stored, False, partial(_in_caffes_form, arrays, stored, fact.get("order")))
+
+
+def _in_caffes_form(arrays: Sequence[Array], shape: Sequence[int], order: Sequence[int] | None) -> Array:
+    """The sum of arrays, with blocks of rows in this order."""
+    first, *others = (np.asarray(array, np.float32) for array in arrays)
+    for other in others:
+        first = first + other
+    if order is not None and len(first) % len(order) == 0:
+        first = np.concatenate([np.split(first, len(order))[place] for place in order])
+    return first.reshape(shape)

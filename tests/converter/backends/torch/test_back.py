@@ -1,0 +1,194 @@
+"""Back from PyTorch: the state dict of a module is weights of its net."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototrt
+from prototrt.caffe_proto.weights.module_state import TABLE, weights_of_module
+from prototrt.caffe_proto.weights.safetensors import write_safetensors
+from prototrt.converter.backends.torch.source import module_text
+from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.pipeline import lowered
+from prototrt.tests.command_line import run
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases
+
+DIGITS = ROOT / "samples" / "digits"
+REARRANGED = {
+    "AttLstm",
+    "ConvGRU",
+    "ConvLSTM",
+    "ConvLSTMReLU",
+    "DataAugmentation",
+    "GRU",
+    "GateRecurrent",
+    "IRNN",
+    "MultiStageMeanfield",
+    "SpatialRecurrent",
+}
+"""Types whose rules compute other arrays from the blobs, which are not undone."""
+OTHER_FORMS = {
+    "batchnorm_batch_statistics": "statistics of the batch, so that the stored ones are in no module",
+    "batchnorm_batch_two_axes": "the same",
+    "batchnorm_negative_variance": "a variance that PyTorch never has",
+    "eps_places": "an epsilon outside of the root",
+    "lstm_mycaffe": "one packed blob",
+}
+
+
+def graph_of(case: Case) -> Graph:
+    return prototrt.rewrite(case.load(), settings=case.facts.get("settings", {}).get("json", {}))
+
+
+def state_of(graph: Graph) -> dict[str, Array]:
+    return module_text(lowered(graph, "torch"), "net.safetensors").arrays
+
+
+@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
+def test_blobs_come_back(case: Case) -> None:
+    """From the state dict of every net: blobs that give the same numbers, or none."""
+    graph = graph_of(case)
+    state = state_of(graph)
+    if TABLE not in state:
+        assert not any(graph.learned.values())
+        return
+    weights, types = weights_of_module(state, None), {each.name: each.type for each in case.load().layers}
+    for layer, blobs in graph.learned.items():
+        read = weights.blobs_of(layer)
+        if read is None:
+            assert types[layer] in REARRANGED or str(case) in OTHER_FORMS
+            continue
+        for blob, stored in zip(blobs, read, strict=True):
+            assert stored is not None
+            assert stored.shape == blob.shape
+            np.testing.assert_array_equal(stored.array, blob.array)
+
+
+def test_a_module_notes_what_does_not_come_back() -> None:
+    text = module_text(lowered(graph_of(case_called("conv_gru")), "torch"), "net.safetensors").text
+    assert "Note: prototrt cannot read back the weights of gru: they are rearranged here" in text
+
+
+# ---------------------------------------------------------------- changed modules
+
+
+def lenet_state() -> dict[str, Array]:
+    return state_of(graph_of(case_called("net_lenet")))
+
+
+def without_bias(state: dict[str, Array]) -> None:
+    del state["conv2.bias"]
+
+
+def with_a_head(state: dict[str, Array]) -> None:
+    state["head.weight"] = np.zeros((2, 10), np.float32)
+
+
+def inside_another(state: dict[str, Array]) -> None:
+    inner = {f"module.net.{name}": array for name, array in state.items()}
+    state.clear()
+    state.update(inner)
+    state["module.head.weight"] = np.zeros((2, 10), np.float32)
+
+
+def with_more_classes(state: dict[str, Array]) -> None:
+    state["ip2.weight"], state["ip2.bias"] = np.zeros((20, 24), np.float32), np.zeros(20, np.float32)
+
+
+def transposed(state: dict[str, Array]) -> None:
+    """As many numbers in another shape: they must not be taken as they lie."""
+    state["ip2.weight"] = np.ascontiguousarray(state["ip2.weight"].T)
+
+
+CHANGES: Mapping[Callable[[dict[str, Array]], None], list[str]] = {
+    without_bias: ['FILE: the weights of "conv2" are not read: there is no conv2.bias'],
+    with_a_head: ["FILE: not read, since they were added to the module: head.weight"],
+    inside_another: ["FILE: not read, since they were added to the module: module.head.weight"],
+    with_more_classes: [
+        'FILE: "ip2" was changed: ip2.weight has the shape (20, 24), and blob 0 had (10, 24)',
+        'FILE: "ip2" was changed: ip2.bias has the shape (20,), and blob 1 had (10,)',
+    ],
+    transposed: ['FILE: "ip2" was changed: ip2.weight has the shape (24, 10), and blob 0 had (10, 24)'],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
+def test_changes_are_named(change: Callable[[dict[str, Array]], None]) -> None:
+    state = lenet_state()
+    change(state)
+    weights = weights_of_module(state, "FILE")
+    assert [*weights.warnings] == CHANGES[change]
+    assert weights.blobs_of("conv1") is not None
+    assert (weights.blobs_of("conv2") is None) == (change is without_bias)
+
+
+def test_trained_numbers_without_a_blob_are_named() -> None:
+    """A kernel without a bias is an array of a part that Caffe does not have."""
+    state = state_of(graph_of(case_called("deformable_convolution")))
+    state["usual.no_bias"] = state["usual.no_bias"] + 1
+    assert weights_of_module(state, "FILE").warnings == (
+        "FILE: not read, since Caffe has no blobs for them: usual.no_bias",
+    )
+
+
+def test_a_changed_layer_needs_its_net(tmp_path: Path) -> None:
+    state = lenet_state()
+    with_more_classes(state)
+    file, net = tmp_path / "trained.safetensors", tmp_path / "net.prototxt"
+    with file.open("wb") as stream:
+        write_safetensors(stream, state, {})
+    text = (case_called("net_lenet").folder / "model.prototxt").read_text()
+    net.write_text(text)
+    message = re.escape(
+        "(InnerProduct), blob 0 (weights): shape in the weights file is (20, 24), expected (10, 24)"
+    )
+    with pytest.raises(prototrt.WeightsError, match=message):
+        prototrt.rewrite(prototrt.load(net, file))
+    net.write_text(re.sub(r'("ip2".*?num_output: )10', r"\g<1>20", text, flags=re.DOTALL))
+    graph = prototrt.rewrite(prototrt.load(net, file))
+    assert [value.shape for value in graph.outputs] == [(graph.inputs[0].shape[0], 20)]
+
+
+TABLES = {
+    "none": (None, "the state dict has no tensor caffe_blobs, expected one"),
+    "no JSON": (b"{", "the tensor caffe_blobs is no table of blobs"),
+    "a list": (b"[]", "the tensor caffe_blobs is no table of blobs"),
+    "no shape": (b'{"layers":{"conv1":[{"keys":[["conv1.weight"]]}]},"others":{}}', "is no table of blobs"),
+    "negative sizes": (
+        b'{"layers":{"conv1":[{"shape":[-1],"fill":1}]},"others":{}}',
+        "the stored shape is (-1,), expected at most",
+    ),
+    "too many numbers": (
+        b'{"layers":{"conv1":[{"shape":[99999,99999],"fill":1}]},"others":{}}',
+        "the stored shape is (99999, 99999), expected at most",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_that_are_none(name: str) -> None:
+    content, message = TABLES[name]
+    state = lenet_state()
+    del state[TABLE]
+    if content is not None:
+        state[TABLE] = np.frombuffer(content, np.uint8)
+    with pytest.raises(prototrt.ConversionError, match=re.escape(message)):
+        weights_of_module(state, "FILE")
+
+
+def test_a_state_dict_of_another_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open("other.safetensors", "wb") as stream:
+        write_safetensors(stream, {"fc.weight": np.zeros((2, 2), np.float32)}, {})
+    result = run("convert", str(DIGITS / "deploy.prototxt"), "other.safetensors", "-o", "a.onnx")
+    assert result.stderr == (
+        "error: other.safetensors: the state dict has no tensor caffe_blobs, expected one\n"
+        "  because it says which blob of Caffe each tensor is, in a module that prototrt wrote\n"
+        "  fix: convert the net to a module, give it these weights, and save its state dict\n"
+    )
