@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.errors import ConversionError
 
 NAMES = {"open", "write", "fsync", "flock", "mkdir", "rmdir", "rename", "replace", "unlink", "remove"}
 LINKS_AND_LISTS = {"link", "symlink", "readlink", "listdir", "scandir"}
-KILLED, NOT_REACHED, INTERRUPTED = 9, 77, 130
+REFUSED, KILLED, NOT_REACHED, INTERRUPTED = 3, 9, 77, 130
 
 
 class Fault(Enum):
@@ -32,11 +32,11 @@ class Fault(Enum):
 def faults(action: Callable[[], object], fault: Fault, every: int = 1) -> Iterator[tuple[str, int]]:
     """Run ``action`` with the fault in its first call, in its second, and so on, until it has no further call.
 
-    ``every`` 3 takes every third call only.
-    Gives the place of the fault, to be printed, and the exit code: 0 if the action did not raise, 3 for a
-    ``ConversionError``, ``KILLED``, ``INTERRUPTED``.
+    ``every`` 15 takes every 15th call only: one fault from the first, the next from the sixth, the last from the 11th.
+    Gives the place of the fault, to be printed, and the exit code: 0 if the action did not raise, ``REFUSED``
+    for a ``ConversionError``, ``KILLED``, ``INTERRUPTED``.
     """
-    for number in range(0, 10_000, every):
+    for number in calls_from(fault, every):
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -47,10 +47,15 @@ def faults(action: Callable[[], object], fault: Fault, every: int = 1) -> Iterat
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         if code == NOT_REACHED:
-            assert number, "the action has no calls"
+            assert number >= every, "the action has no calls"
             return
-        assert code in (0, 3, KILLED, INTERRUPTED), f"{place}: exit code {code}"
+        assert code in (0, REFUSED, KILLED, INTERRUPTED), f"{place}: exit code {code}"
         yield f"call {number}, {place}, {fault.value}", code
+
+
+def calls_from(fault: Fault, every: int) -> range:
+    """The numbers of the calls that have this fault: together, the faults have thrice as many."""
+    return range([*Fault].index(fault) * every // len(Fault), 10_000, every)
 
 
 def _run(action: Callable[[], object], fault: Fault, number: int, told: int) -> None:
@@ -62,7 +67,7 @@ def _run(action: Callable[[], object], fault: Fault, number: int, told: int) -> 
         action()
         code = 0 if reached else NOT_REACHED
     except ConversionError:
-        code = 3
+        code = REFUSED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BaseException as error:

@@ -10,8 +10,11 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import cache
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +25,12 @@ from prototrt.converter.backends.onnx.export import export_onnx
 from prototrt.converter.backends.tensorrt.builder import Plan
 from prototrt.converter.files.writing import publication as publication_module
 from prototrt.converter.files.writing.files import atomic_write
-from prototrt.converter.files.writing.ownership import DerivedPath
+from prototrt.converter.files.writing.ownership import STAGE, DerivedPath
 from prototrt.converter.files.writing.publication import publication, tidy
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
-from prototrt.tests.faults import KILLED, Fault, faults
+from prototrt.tests.faults import KILLED, REFUSED, Fault, faults
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.samples import sampled
 
@@ -71,6 +74,8 @@ def deploy(folder: Path, content: str) -> None:
         stream.write(content.encode())
 
 
+OF_THE_LOCK = ("open in _number_in, fails", "unlink in unlink, fails")
+"""Calls that fail when the lock is taken or given back: then nothing is removed until the next run."""
 ACTIONS = {"engine": save, "model": export, "text": deploy}
 
 
@@ -102,10 +107,38 @@ def test_all_are_new_or_all_are_old(
         found = files_in(memory_path)
         assert found in ((old, new) if code else (new,)), place
         assert (code == KILLED) == (fault is Fault.KILL), place
+        if code == REFUSED and not place.endswith(OF_THE_LOCK):
+            assert not [*filter(STAGE.fullmatch, os.listdir(memory_path))], place
         assert files_after(action, memory_path, "old"), place
         if not replaces:
             for path in memory_path.iterdir():
                 path.unlink()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_links_become_files_before_the_folder_is_unlocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Not only when the stage is removed: until then, other processes may write there."""
+    save(tmp_path, "old")
+    replace, remove, left = os.replace, Path.unlink, list[list[str]]()
+
+    def replaced(source: Path, target: Path) -> None:
+        if fails and target.name == "now":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        replace(source, target)
+
+    def removed(path: Path, missing_ok: bool = False) -> None:
+        if path.name == ".prototrt-lock":
+            left.append([each.name for each in tmp_path.iterdir() if each.is_symlink()])
+        remove(path, missing_ok)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    monkeypatch.setattr(Path, "unlink", removed)
+    with pytest.raises(ConversionError, match="Input/output error") if fails else nullcontext():
+        save(tmp_path, "new")
+    assert left == [[], [], []], "the stage is made, the files appear, the stage is removed"
+    assert (tmp_path / "net.plan").read_text() == ("old" if fails else "new")
 
 
 def files_after(action: str, folder: Path, content: str) -> Files:
@@ -167,12 +200,13 @@ def held(tmp_path: Path) -> Iterator[None]:
 def test_waiting_for_another_process_is_said_and_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("PROTOTRT_LOCK_TIMEOUT", "0.2")
-    monkeypatch.setattr(publication_module, "_SILENT", 0.1)
+    clock = SimpleNamespace(monotonic=count(0, 0.9).__next__, sleep=lambda seconds: None)
+    monkeypatch.setattr(publication_module, "time", clock)
+    monkeypatch.setenv("PROTOTRT_LOCK_TIMEOUT", "2")
     with pytest.raises(ConversionError) as told:
         save(tmp_path, "new")
     assert str(told.value) == (
-        f"{tmp_path}: process 4321 has been writing into this folder for 0.2 seconds\n"
+        f"{tmp_path}: process 4321 has been writing into this folder for 2 seconds\n"
         "  fix: wait until it ends, or stop it; set the seconds to wait in PROTOTRT_LOCK_TIMEOUT"
     )
     assert told.value.exit_code == 3
