@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-
-def sampled(step: int) -> list[Any]:
-    """Values of a parameter ``every``: a sample of the faults, and all."""
-    return [pytest.param(step, id="sample"), pytest.param(1, id="all", marks=pytest.mark.exhaustive)]
+Case = TypeVar("Case")
 
 
-def one_of_each(cases: Iterable[Any], kinds: Callable[[Any], Collection[str]]) -> list[Any]:
+def sampled(step: int, least: int = 1) -> list[Any]:
+    """Values of a parameter ``every``: a sample of the faults, and all, or as many as there is time for."""
+    return [pytest.param(step, id="sample"), pytest.param(least, id="all", marks=pytest.mark.exhaustive)]
+
+
+def one_of_each(cases: Iterable[Case], kinds: Callable[[Case], Collection[str]]) -> list[Any]:
     """The cases as parameters. Those whose kinds all come in cases with fewer kinds are exhaustive."""
-    listed, seen, first = [*cases], set[str](), set[int]()
-    for place, case in sorted(enumerate(listed), key=lambda item: len(kinds(item[1]))):
+    listed = [*cases]
+    first = first_of_each(listed, kinds)
+    return [pytest.param(case, marks=() if case in first else pytest.mark.exhaustive) for case in listed]
+
+
+def first_of_each(cases: Iterable[Case], kinds: Callable[[Case], Collection[str]]) -> list[Case]:
+    """Those of the cases that have a kind which does not come in cases with fewer kinds."""
+    seen, first = set[str](), list[Case]()
+    for case in sorted(cases, key=lambda each: len(kinds(each))):
         if not seen.issuperset(kinds(case)):
             seen.update(kinds(case))
-            first.add(place)
-    return [
-        pytest.param(case, marks=() if place in first else pytest.mark.exhaustive)
-        for place, case in enumerate(listed)
-    ]
+            first.append(case)
+    return first

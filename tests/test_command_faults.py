@@ -22,7 +22,7 @@ from prototrt.converter.front.batch import runner, versions
 from prototrt.converter.front.batch.entry import Entry, Outcome
 from prototrt.converter.front.batch.work import work
 from prototrt.tests.converter.front.batch.support import NET
-from prototrt.tests.faults import INTERRUPTED, KILLED, Fault, faults
+from prototrt.tests.faults import INTERRUPTED, KILLED, Fault, calls_from, faults
 from prototrt.tests.samples import sampled
 
 TRAINED = """
@@ -32,10 +32,6 @@ layer {{ name: "fc" type: "InnerProduct" bottom: "x" top: "fc" inner_product_par
 layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "y" top: "loss" }}
 """
 MODEL = "models:\n- {{prototxt: net.prototxt, name: net, format: onnx, random-weights: {size}}}\n"
-
-
-WORKER_EVERY, PARENT_EVERY = 18, 25
-"""How many calls lie between two faults where each of them takes a process of a second."""
 
 
 class InThisProcess:
@@ -202,7 +198,7 @@ def plain_nets(models: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(5))
+@pytest.mark.parametrize("every", sampled(15))
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_every_call_of_a_command_fails_and_kills(
     plain_nets: Path, arguments: Sequence[str], every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +226,7 @@ def test_every_call_of_a_command_fails_and_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(5))
+@pytest.mark.parametrize("every", sampled(15))
 @pytest.mark.parametrize(
     ("command", "into"),
     [("triton", "out"), ("triton", "out/new"), ("deepstream", "out/new"), ("new-rule", "out")],
@@ -272,15 +268,16 @@ def test_every_call_leaves_a_whole_folder_or_none(
 @pytest.mark.slow
 @pytest.mark.trt
 @pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("every", sampled(27, least=18))  # each takes a process of a second
 def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
-    models: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+    models: Path, every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (models / "out").mkdir()
     new, old = undisturbed(batch, "new"), undisturbed(batch, "old")
     (models / "site").mkdir()
     (models / "site" / "sitecustomize.py").write_text(IN_A_WORKER)
     ends = {"new": 0, "old": 0}
-    for number in range(0, 10_000, WORKER_EVERY):
+    for number in calls_from(fault, every):
         Path("told").unlink(missing_ok=True)
         with monkeypatch.context() as change:
             change.setenv("PYTHONPATH", os.pathsep.join([str(models / "site"), *filter(None, sys.path)]))
@@ -300,10 +297,13 @@ def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
 @pytest.mark.slow
 @pytest.mark.trt
 @pytest.mark.parametrize("fault", Fault)
-def test_a_batch_with_a_worker_of_its_own_leaves_new_or_old_files(models: Path, fault: Fault) -> None:
+@pytest.mark.parametrize("every", sampled(75, least=25))
+def test_a_batch_with_a_worker_of_its_own_leaves_new_or_old_files(
+    models: Path, every: int, fault: Fault
+) -> None:
     (models / "out").mkdir()
     new, old = undisturbed(batch, "new"), undisturbed(batch, "old")
-    for place, code in faults(lambda: batch("new"), fault, PARENT_EVERY):
+    for place, code in faults(lambda: batch("new"), fault, every):
         assert (code == KILLED) == (fault is Fault.KILL), place
         assert files() in ((old, new) if code else (new,)), place
         assert undisturbed(batch, "old") == old, place
