@@ -19,6 +19,7 @@ from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
 
 GOLDENS = Path(__file__).parent / "goldens"
+_PRODUCTS = {"Convolution", "Deconvolution", "Embed", "InnerProduct", "LSTM", "RNN"}
 SEQUENCES: tuple[Form, ...] = ("loop", "unroll", "step")
 
 
@@ -44,6 +45,11 @@ class Case:
     @property
     def layer_types(self) -> set[str]:
         return {*self.facts["layer_types"]}
+
+    @property
+    def has_product(self) -> bool:
+        """Whether a part of it is computed in float16 where that is asked for."""
+        return not _PRODUCTS.isdisjoint(self.layer_types)
 
     @property
     def is_recurrent(self) -> bool:
@@ -78,6 +84,13 @@ class Case:
         """The relative and the absolute error that the index allows; ``exact`` cases compare equal."""
         hint = self.facts["tolerance_hint"]
         return (0, 0) if "exact" in hint else (hint[precision]["rtol"], hint[precision]["atol"][output])
+
+
+def read_yaml(file: Path) -> Any:
+    """What the file holds, by the loader in C, where PyYAML comes with it."""
+    import yaml
+
+    return yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def caffe_cases() -> list[Case]:

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from prototrt.surgery.expansion.frameworks import framework_by_name
+
 Case = TypeVar("Case")
 
 
@@ -20,6 +22,12 @@ def one_of_each(cases: Iterable[Case], kinds: Callable[[Case], Collection[str]])
     listed = [*cases]
     first = first_of_each(listed, kinds)
     return [pytest.param(case, marks=() if case in first else pytest.mark.exhaustive) for case in listed]
+
+
+def families_of(kinds: Iterable[str], framework: str = "caffe") -> set[str]:
+    """The modules that hold the rules of these types or operators: a plan is built of each, a number held to each."""
+    rules = framework_by_name(framework).rules.rules
+    return {getattr(rules.get(kind), "__module__", kind) for kind in kinds}
 
 
 def first_of_each(cases: Iterable[Case], kinds: Callable[[Case], Collection[str]]) -> list[Case]:

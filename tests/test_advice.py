@@ -23,6 +23,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -30,7 +31,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 import prototrt
 from prototrt.caffe_proto.schema import message_class
@@ -50,7 +50,7 @@ from prototrt.tests.advice import (
     recorded,
 )
 from prototrt.tests.advice_places import AdvicePlace, advice_places
-from prototrt.tests.golden_cases import GOLDENS
+from prototrt.tests.golden_cases import GOLDENS, read_yaml
 from prototrt.tests.test_errors import CASES as ERRORS
 from prototrt.tests.test_errors import arguments
 
@@ -60,7 +60,7 @@ Case = Mapping[str, Any]
 
 
 def read(file: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    facts = yaml.safe_load(file.read_text())
+    facts = read_yaml(file)
     return facts.pop("nets", {}), facts
 
 
@@ -73,28 +73,41 @@ for each in sorted(ADVICE.glob("*.yaml")):
     for reason, names in modules.pop("not tried", {}).items():
         NOT_TRIED |= dict.fromkeys(names, reason)
     CASES |= modules
-PLACES: dict[str, list[AdvicePlace]] = {}
-for place in advice_places():
-    PLACES.setdefault("/".join(Path(place.file).with_suffix("").parts[-2:]), []).append(place)
 
 
-@pytest.mark.parametrize("module", sorted({*PLACES, *CASES}))
+@cache
+def all_places() -> dict[str, list[AdvicePlace]]:
+    """By module, where an option or a command is proposed."""
+    places: dict[str, list[AdvicePlace]] = {}
+    for place in advice_places():
+        places.setdefault("/".join(Path(place.file).with_suffix("").parts[-2:]), []).append(place)
+    return places
+
+
+def called_places(module: str) -> dict[str, AdvicePlace]:
+    return {f"{module}: {place.words}": place for place in all_places().get(module, [])}
+
+
+@pytest.mark.parametrize("module", sorted(CASES))
 def test_advice_helps(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: set[Place] = set()
-    for number, case in enumerate(CASES.get(module, [])):
+    for number, case in enumerate(CASES[module]):
         (tmp_path / str(number)).mkdir()
         monkeypatch.chdir(tmp_path / str(number))
         tried |= follow(case)
-    places = {f"{module}: {place.words}": place for place in PLACES.get(module, [])}
+    places = called_places(module)
     untried = {name for name, place in places.items() if not any(is_in(each, place) for each in tried)}
     assert sorted(untried - NOT_TRIED.keys()) == []
     assert sorted(places.keys() & NOT_TRIED.keys() - untried) == [], "these are tried now"
 
 
 def test_what_is_not_tried_is_there() -> None:
-    assert {*NOT_TRIED} <= {
-        f"{module}: {place.words}" for module, places in PLACES.items() for place in places
-    }
+    assert {*NOT_TRIED} <= {name for module in all_places() for name in called_places(module)}
+
+
+def test_modules_without_a_case_are_listed() -> None:
+    untried = {name for module in all_places() if module not in CASES for name in called_places(module)}
+    assert sorted(untried - NOT_TRIED.keys()) == []
 
 
 def is_in(place: Place, known: AdvicePlace) -> bool:
@@ -241,7 +254,7 @@ def constants_in(proposal: Proposal) -> set[Place]:
     named = {id(each): each for each in proposal.named}
     return {
         (place.file, place.first)
-        for places in PLACES.values()
+        for places in all_places().values()
         for place in places
         if place.constant is not None
         for part in parts_of(getattr(import_module(module_of(place)), place.constant))

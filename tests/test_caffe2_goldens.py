@@ -10,7 +10,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
-from prototrt.tests.samples import one_of_each
+from prototrt.tests.samples import families_of, one_of_each
 from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = caffe2_cases()
@@ -50,7 +50,7 @@ def test_text_gives_the_same_graph(case: Caffe2Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        *one_of_each(BUILT, lambda case: case.operators),
+        *one_of_each(BUILT, lambda case: families_of(case.operators, "caffe2")),
         *(pytest.param(case, marks=pytest.mark.exhaustive) for case in CASES if case not in BUILT),
     ],
     ids=str,

@@ -181,6 +181,18 @@ def recurrent(x: str, cont: str, fields: str, more: str = "") -> str:
     )
 
 
+def stacks(count: int) -> str:
+    return (
+        LARGE % "4, 1, 1"
+        + LARGE.replace("'x'", "'c'") % "4, 1"
+        + "".join(
+            f"layer {{ name: '{i}' type: 'LSTM' bottom: 'x' bottom: 'c' top: 'y{i}' "
+            "recurrent_param { num_output: 1 num_layers: 100 bidirectional: SUM } }"
+            for i in range(count)
+        )
+    )
+
+
 GREEDY = {
     "statistics": LARGE % "1, 2147483647" + "layer { name: 'n' type: 'BatchNorm' bottom: 'x' top: 'y' }",
     "scale": LARGE % "1, 2147483647"
@@ -217,13 +229,8 @@ GREEDY = {
     "peepholes": recurrent("1, 1, 1", "1, 1", "num_output: 20000000 num_proj: 1 peephole: true"),
     "lengths": LARGE.replace("'x'", "'n'") % "1"
     + recurrent("100000000, 1, 1", "100000000, 1", "num_output: 1 sequence_lengths: true", "bottom: 'n'"),
-    "stacks": LARGE % "4, 1, 1"
-    + LARGE.replace("'x'", "'c'") % "4, 1"
-    + "".join(
-        f"layer {{ name: '{i}' type: 'LSTM' bottom: 'x' bottom: 'c' top: 'y{i}' "
-        "recurrent_param { num_output: 1 num_layers: 100 bidirectional: SUM } }"
-        for i in range(5)
-    ),
+    "a stack": stacks(1),
+    "stacks": stacks(5),
     "too many layers": recurrent("1, 1, 1", "1, 1", "num_output: 1 num_layers: 4294967295"),
     "gates of one step": LARGE % "1, 100000000"
     + LARGE.replace("'x'", "'c'") % "1, 1"
@@ -260,11 +267,8 @@ GREEDY = {
 """Nets of less than a kilobyte, each of which could ask for gigabytes."""
 
 
-SLOW = ("stacks",)
-
-
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in GREEDY]
+    "case", [pytest.param(case, marks=pytest.mark.exhaustive if case == "stacks" else ()) for case in GREEDY]
 )
 def test_a_small_file_takes_little_memory(case: str, folder: Path) -> None:
     assert len(GREEDY[case]) < 1024

@@ -21,6 +21,8 @@ from prototrt.converter.showing.page.writing import GRAPHVIZ
 from prototrt.tests.odd_names import TEXTS, hidden_in
 
 Names = Mapping[str, str]
+Outputs = Mapping[tuple[str, ...], str]
+"""What commands print and write: a command and the name of a file, or a stream, to its text."""
 
 LSTM = """
 name: "{net}"
@@ -144,27 +146,29 @@ def outputs(names: Names, folder: Path, command: tuple[str, ...]) -> Iterator[tu
             yield name.replace(names["net"], "NET"), path.read_text() if with_text else ""
 
 
-def all_outputs(
-    names: Names, folder: Path, commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
-) -> dict[tuple[str, ...], str]:
+def all_outputs(names: Names, folder: Path) -> Outputs:
     folder.mkdir()
-    monkeypatch.chdir(folder)
-    write(names)
     found = {}
-    for command in commands:
-        for more in ((), ("--json",)):
-            shutil.rmtree("REPOSITORY", ignore_errors=True)
-            for place, text in outputs(names, folder, (*command, *more)):
-                found[(*command, *more, place)] = text
+    with pytest.MonkeyPatch.context() as change:
+        change.chdir(folder)
+        write(names)
+        for command in [*COMMANDS, *([PAGE] if GRAPHVIZ.exists() else [])]:
+            for more in ((), ("--json",)):
+                shutil.rmtree("REPOSITORY", ignore_errors=True)
+                for place, text in outputs(names, folder, (*command, *more)):
+                    found[(*command, *more, place)] = text
     return found
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
+    return all_outputs(PLAIN, tmp_path_factory.mktemp("names") / "plain")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("odd", [ERROR, ACTING, "::notice::", "##vso[task.complete]"])
-def test_as_many_lines_as_with_plain_names(tmp_path: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = [*COMMANDS, *([PAGE] if GRAPHVIZ.exists() else [])]
-    plain = all_outputs(PLAIN, tmp_path / "plain", commands, monkeypatch)
-    odds = all_outputs(named(odd), tmp_path / "odd", commands, monkeypatch)
+def test_as_many_lines_as_with_plain_names(tmp_path: Path, odd: str, plain: Outputs) -> None:
+    odds = all_outputs(named(odd), tmp_path / "odd")
     assert {*map(len, plain)} == {*map(len, odds)}
     for place, text in odds.items():
         if place not in plain:  # a model whose name says its file

@@ -110,7 +110,7 @@ def test_the_table_of_tasks_is_read() -> None:
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(task, marks=pytest.mark.slow if "selftest" in task else ()) for task in tasks()],
+    [pytest.param(task, marks=pytest.mark.exhaustive if "selftest" in task else ()) for task in tasks()],
 )
 def test_commands_of_the_table_of_tasks_run(command: str) -> None:
     """On the sample, with a cache of scales and lists that other commands would have left."""

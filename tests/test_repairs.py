@@ -33,7 +33,7 @@ from prototrt.caffe_proto.text.fields import BrokenTextError
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.scalars import BadValueError
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.golden_cases import GOLDENS
+from prototrt.tests.golden_cases import GOLDENS, read_yaml
 from prototrt.tests.repair_places import Line, RepairPlace, places_at, repair_places
 from prototrt.tests.short_nets import written_out
 
@@ -75,7 +75,7 @@ def _chosen(text: str, way: int) -> str:
 
 def _cases() -> Iterator[tuple[str, list[Case]]]:
     for file in sorted((GOLDENS / "repairs").glob("*.yaml")):
-        for module, nets_by_fix in yaml.safe_load(file.read_text()).items():
+        for module, nets_by_fix in read_yaml(file).items():
             if file.stem != "remaining":
                 yield (
                     module,
@@ -108,7 +108,7 @@ def test_what_remains_is_counted() -> None:
     remaining = [place for place in repair_places() if place not in reached]
     by_module = Counter(place.module for place in remaining)
     found = Counter("/".join(Path(place.file).with_suffix("").parts[:2]) for place in remaining)
-    expected = yaml.safe_load((GOLDENS / "repairs" / "remaining.yaml").read_text())
+    expected = read_yaml(GOLDENS / "repairs" / "remaining.yaml")
     check(
         found == expected,
         f"{len(remaining)} remain\n{yaml.dump(dict(found))}\nof them\n{yaml.dump(dict(by_module))}",

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import prototrt
+from prototrt import Form
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.configuration import profiles_of
 from prototrt.surgery.ir import Graph
 from prototrt.tests.caffe2_cases import caffe2_cases
 from prototrt.tests.dynamic_lstm import dynamic_graph
-from prototrt.tests.golden_cases import caffe_cases, case_called, fork_cases, recurrent_runs, rewritten
+from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases, recurrent_runs, rewritten
+from prototrt.tests.samples import first_of_each
 
 pytestmark = pytest.mark.trt
 
@@ -70,11 +72,12 @@ def test_the_parser_reads_sizes_that_vary(refusals: Refusals) -> None:
     assert refusals(dynamic_graph(), is_built=True) == []
 
 
-def every_graph() -> Iterator[tuple[str, Graph, dict[str, Any]]]:
-    """Every golden, in every sequence, and in float16: name, graph, options of the export."""
+def every_graph(is_sample: bool) -> Iterator[tuple[str, Graph, dict[str, Any]]]:
+    """Every golden, in every sequence, and in float16 all or one of each type: name, graph, options of the export."""
     for case in (*caffe_cases(), *fork_cases()):
         yield str(case), rewritten(case, case.arrays("inputs")[0]), {}
-    for case in caffe_cases():
+    cases = caffe_cases()
+    for case in first_of_each(cases, lambda case: case.layer_types) if is_sample else cases:
         yield str(case), rewritten(case, case.arrays("inputs")[0], precision="fp16"), {}
     for case, sequence in recurrent_runs():
         graph = rewritten(case, case.arrays("inputs")[0], sequence)
@@ -83,17 +86,34 @@ def every_graph() -> Iterator[tuple[str, Graph, dict[str, Any]]]:
         yield str(net), net.rewritten(), {}
 
 
+def words_of(run: tuple[Case, Form]) -> list[str]:
+    return [f"{word} {run[1]}" for word in str(run[0]).split("_")[:2]]
+
+
+SAMPLE_OR_ALL = pytest.mark.parametrize(
+    "is_sample", [True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["sample", "all"]
+)
+
+
 @pytest.mark.slow
-def test_the_parser_reads_every_golden(refusals: Refusals) -> None:
+@SAMPLE_OR_ALL
+def test_the_parser_reads_every_golden(refusals: Refusals, is_sample: bool) -> None:
     """In one test: a parser is a matter of milliseconds, a process for it is not."""
     found = {
-        name: refused for name, graph, options in every_graph() if (refused := refusals(graph, **options))
+        name: refused
+        for name, graph, options in every_graph(is_sample)
+        if (refused := refusals(graph, **options))
     }
     assert found == {name: [operator] for name, operator in REFUSED.items()}
 
 
 @pytest.mark.slow
-def test_recurrent_nets_are_built_from_what_the_parser_reads(refusals: Refusals) -> None:
-    """As a Scan, unrolled and step by step: so does onnxruntime's plugin, which brings the same release."""
-    for case, sequence in recurrent_runs():
+@SAMPLE_OR_ALL
+def test_recurrent_nets_are_built_from_what_the_parser_reads(refusals: Refusals, is_sample: bool) -> None:
+    """As a Scan, unrolled and step by step: so does onnxruntime's plugin, which brings the same release.
+
+    A sample has each beginning of two words of a golden's name in each sequence.
+    """
+    runs = recurrent_runs()
+    for case, sequence in first_of_each(runs, words_of) if is_sample else runs:
         assert refusals(rewritten(case, case.arrays("inputs")[0], sequence), is_built=True) == [], case

@@ -1,5 +1,7 @@
 """Runs kernels of Triton in its interpreter, on the CPU, as one program each. It prints a line for each net.
 
+With ``sample`` as its argument, it runs some of the goldens.
+
 A process of its own: Triton asks for ``TRITON_INTERPRET`` when it is imported.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from prototrt.converter.backends.torch import evaluator
 from prototrt.surgery.ir import Array
 from prototrt.tests.converter.backends.torch.torch_session import TorchSession, imported
 from prototrt.tests.golden_cases import caffe_cases, check, fork_cases
+from prototrt.tests.samples import first_of_each
 
 triton = importlib.import_module("triton")
 INPUTS = """
@@ -64,12 +68,16 @@ class Launches:
         return module
 
 
-def run_goldens(launches: Launches) -> None:
-    for case in (*caffe_cases(), *fork_cases()):
-        if any(word in kind for kind in case.facts["layer_types"] for word in ("LSTM", "GRU", "RNN")):
-            launches.count = 0
-            check(case, TorchSession)
-            print(f"{case}: {launches.count}")
+def run_goldens(launches: Launches, is_sample: bool) -> None:
+    cases = [
+        case
+        for case in (*caffe_cases(), *fork_cases())
+        if any(word in kind for kind in case.facts["layer_types"] for word in ("LSTM", "GRU", "RNN"))
+    ]
+    for case in first_of_each(cases, lambda case: str(case).split("_")[:2]) if is_sample else cases:
+        launches.count = 0
+        check(case, TorchSession)
+        print(f"{case}: {launches.count}")
 
 
 def run_cells(launches: Launches) -> None:
@@ -99,7 +107,7 @@ def main() -> None:
         launches = Launches(Path(folder))
         evaluator._execute = launches.executed
         run_cells(launches)
-        run_goldens(launches)
+        run_goldens(launches, is_sample="sample" in sys.argv)
 
 
 if __name__ == "__main__":

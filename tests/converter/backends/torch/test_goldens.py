@@ -9,9 +9,12 @@ import pytest
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.converter.backends.torch.torch_session import TorchSession, torch
 from prototrt.tests.golden_cases import Case, caffe_cases, check, fork_cases
+from prototrt.tests.samples import one_of_each
 
 
-@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
+@pytest.mark.parametrize(
+    "case", one_of_each([*caffe_cases(), *fork_cases()], lambda case: case.layer_types), ids=str
+)
 def test_module_agrees_with_caffe(case: Case) -> None:
     check(case, TorchSession)
 
@@ -26,6 +29,6 @@ def test_module_on_a_gpu_agrees_with_caffe(case: Case) -> None:
     check(case, partial(TorchSession, device="cuda"))
 
 
-@pytest.mark.parametrize("case", caffe2_cases(), ids=str)
+@pytest.mark.parametrize("case", one_of_each(caffe2_cases(), lambda case: case.operators), ids=str)
 def test_module_agrees_with_caffe2(case: Caffe2Case) -> None:
     case.check(TorchSession(case.rewritten()).run(case.arrays("inputs")))

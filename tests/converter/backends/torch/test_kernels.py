@@ -50,14 +50,25 @@ LAUNCHES = {
 """Kernels of each net, in all of its calls."""
 
 
-def test_kernels_give_the_numbers_of_caffe() -> None:
+@pytest.mark.parametrize("nets", ["sample", pytest.param("all", marks=pytest.mark.exhaustive)])
+def test_kernels_give_the_numbers_of_caffe(nets: str) -> None:
     """In Triton's interpreter, which computes units of all programs in one."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT / ".dev")}
-    command = [sys.executable, "-W", "ignore", "-m", "prototrt.tests.converter.backends.torch.interpreted"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "prototrt.tests.converter.backends.torch.interpreted",
+        nets,
+    ]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     counts = dict(line.split(": ") for line in result.stdout.splitlines())
-    assert {name: int(count) for name, count in counts.items() if count != "0"} == LAUNCHES
+    assert len(counts) > (20 if nets == "sample" else len(LAUNCHES))
+    assert {name: int(count) for name, count in counts.items() if count != "0"} == {
+        name: count for name, count in LAUNCHES.items() if name in counts
+    }
     assert {"GRU, reset first", "projection", "lstm_t1"} <= {*counts}
 
 

@@ -61,8 +61,7 @@ def test_every_weight_learns(name: str, tmp_path: Path) -> None:
     ("name", "compiler"),
     [
         *((name, "aot_eager") for name in NETS),
-        pytest.param(NETS[0], "inductor", marks=pytest.mark.slow),
-        *(pytest.param(name, "inductor", marks=pytest.mark.exhaustive) for name in NETS[1:]),
+        *(pytest.param(name, "inductor", marks=pytest.mark.exhaustive) for name in NETS),
     ],
 )
 def test_exports_and_compiles(name: str, compiler: str, tmp_path: Path) -> None:

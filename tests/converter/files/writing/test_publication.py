@@ -30,7 +30,7 @@ from prototrt.converter.files.writing.publication import publication, tidy
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import DEPLOY, WEIGHTS
-from prototrt.tests.faults import KILLED, REFUSED, Fault, faults
+from prototrt.tests.faults import KILLED, REFUSED, Fault, calls_from, faults
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.samples import sampled
 
@@ -84,9 +84,10 @@ ACTIONS = {"engine": save, "model": export, "text": deploy}
     ("action", "replaces", "every"),
     [
         ("engine", True, 1),
-        ("text", True, 1),
-        ("engine", False, 5),
-        ("model", True, 5),
+        ("text", True, 6),
+        ("engine", False, 15),
+        ("model", True, 15),
+        pytest.param("text", True, 1, marks=pytest.mark.exhaustive),
         pytest.param("engine", False, 1, marks=pytest.mark.exhaustive),
         pytest.param("model", True, 1, marks=pytest.mark.exhaustive),
     ],
@@ -362,7 +363,7 @@ def test_a_file_of_the_user_that_appears_meanwhile_is_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(4))
+@pytest.mark.parametrize("every", sampled(12))
 def test_weights_that_the_user_moved_are_always_there(
     memory_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, fault: Fault
 ) -> None:
@@ -479,7 +480,7 @@ prototrt_main()
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", [17, pytest.param(7, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("every", sampled(34, least=7))
 def test_a_real_engine_is_new_or_old(memory_path: Path, every: int, fault: Fault) -> None:
     """The command as it is installed, with the same faults in the process that builds."""
     target = memory_path / "net.plan"
@@ -491,7 +492,7 @@ inject(Fault.{fault.name}, int(sys.argv.pop(1)), 1, home="publication")
 convert()
 """
     old = Files()
-    for number in range(0, 100, every):  # in between are those that the tests above reach
+    for number in calls_from(fault, every):  # in between are those that the tests above reach
         done = run_python("-c", code, str(number), DEPLOY, WEIGHTS, "-q", "-o", target, check=False)
         found = files_in(memory_path)
         assert found == old or is_whole(found), done.stdout

@@ -194,7 +194,7 @@ def test_no_notes_end_a_batch(place: tuple[str, ...], value: object) -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(7))
+@pytest.mark.parametrize("every", sampled(14))
 def test_a_cache_is_whole_after_any_fault(memory_path: Path, every: int, fault: Fault) -> None:
     """Storing and fetching: each call to the system fails, or kills the process, once."""
     small = entry(memory_path)

@@ -30,13 +30,17 @@ from prototrt.converter.options import BatchOptions
 from prototrt.tests.converter.front.batch.support import NET, entry, long_entry
 from prototrt.tests.fresh_python import ROOT, run_python
 
-distributed = pytest.importorskip("distributed", reason="needs Dask")
 VERSION = prototrt.__version__
-pytestmark = [pytest.mark.trt, pytest.mark.slow]
+pytestmark = [pytest.mark.trt, pytest.mark.slow, pytest.mark.usefixtures("distributed")]
+
+
+@pytest.fixture(scope="session")
+def distributed() -> Any:
+    return pytest.importorskip("distributed", reason="needs Dask")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster(distributed: Any) -> Iterator[Any]:
     workers = {
         "plain": {"cls": distributed.Nanny, "options": {"nthreads": 1}},
         "rtx": {"cls": distributed.Nanny, "options": {"nthreads": 1, "resources": {"rtx": 1}}},
@@ -81,7 +85,9 @@ def test_a_hang_ends_the_model_only(pool: ClusterPool, tmp_path: Path) -> None:
     assert pool.run(entry(tmp_path)).status is Status.CONVERTED
 
 
-def test_a_worker_that_dies_is_replaced(cluster: Any, pool: ClusterPool, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_replaced(
+    distributed: Any, cluster: Any, pool: ClusterPool, tmp_path: Path
+) -> None:
     """The model begins again elsewhere; the first worker dies after one second of work."""
     (address,) = [nanny.worker_address for name, nanny in cluster.workers.items() if name == "rtx"]
     with distributed.Client(cluster.scheduler_address, set_as_default=False) as client:

@@ -234,7 +234,7 @@ def test_prune_removes_what_a_killed_batch_left(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(10))
+@pytest.mark.parametrize("every", sampled(20))
 def test_whatever_fails_the_cache_stays_one(
     memory_path: Path, tmp_path: Path, every: int, fault: Fault
 ) -> None:

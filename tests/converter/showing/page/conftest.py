@@ -14,7 +14,7 @@ from prototrt.tests.command_line import DEPLOY, WEIGHTS
 from prototrt.tests.converter.showing.page.opened import dot
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
