@@ -75,7 +75,7 @@ TYPES: Mapping[str, str] = {
         "JEDDi-Net and R-C3D": "ProposalTwinSegment SoftNMS TwinSegment",
         "LearnableDilationNetwork": "Truncation",
         "MNC": "MaskOverlay MNCData",
-        "MobileNet-YOLO": "AssistedExcitation Region YoloSeg Yolov3 Yolov4",
+        "MobileNet-YOLO": "AssistedExcitation YoloSeg Yolov3 Yolov4",
         "NVIDIA's TensorRT samples": "IPlugin RPROI",
         "recognition of speech": "ContFiller",
         "Ristretto": "ConvolutionRistretto DeconvolutionRistretto FcRistretto LRNRistretto",

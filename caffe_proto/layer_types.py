@@ -125,6 +125,7 @@ _ROWS = (
     LayerType("PSROIAlign", example=_REGIONS),
     LayerType("PSROIPooling", example=_REGIONS),
     LayerType("ROIPooling", example=_REGIONS),
+    LayerType("ROIAlignment", example=_REGIONS),
     LayerType("ROIWarping", example=_REGIONS),
     LayerType("MultiROIPooling", example=("NxCxHxW", "NxRx2")),
     LayerType("MaskPooling", without_parameters=True, keeps_axes=True),
@@ -259,6 +260,7 @@ _ROWS = (
     # What changes data while a net is trained.
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
     LayerType("DetectNetTransformation", passes_on=1),
+    LayerType("GradientScaler", passes_on=1),
     LayerType("LabelSpecificAdd", passes_on=1),
     LayerType("Noise", passes_on=1),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),

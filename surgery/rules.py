@@ -77,6 +77,7 @@ from prototrt.surgery.ir import (
 )
 from prototrt.surgery.ir.uniform_constants import is_broadcast, map_elements
 from prototrt.surgery.ops.windows import ranges_clause, ranges_text
+from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.surgery.settings import Settings
 
 __all__ = [
@@ -103,6 +104,7 @@ __all__ = [
     "Settings",
     "ShapeError",
     "Size",
+    "Step",
     "Suppression",
     "UnsupportedLayerError",
     "Value",
@@ -174,6 +176,7 @@ __all__ = [
     "sampled",
     "sampled_images",
     "sampled_regions",
+    "scan",
     "shortened",
     "size_of_bottom",
     "sums_of_bins",

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from prototrt.surgery.rules import (
     Array,
+    Builder,
     Layer,
     LayerBuilder,
     NetError,
     Option,
     ShapeError,
+    Step,
     Value,
     Worded,
+    computable,
+    concatenate,
+    exact,
     expect_axes,
     fixed,
     layer_rule,
     ops,
     refuse_large,
+    scan,
     text_of_bytes,
 )
 
 MOST_STEPS = 100
-MOST_PIXELS = 1 << 14
-"""So many pixels are compared with each other in 1 GiB."""
+MOST_PAIRS = 1 << 28
+"""So many pairs of pixels are compared once, and kept: 1 GiB."""
+MOST_PAIRS_OF_BLOCK = 1 << 22
+"""So many are compared at once, and forgotten: 16 MiB."""
 _COLORS = 3
 _LATENT = 200
 """How many numbers of detections the second top holds."""
@@ -38,9 +47,10 @@ def multi_stage_mean_field(
 ) -> list[Value]:
     """CRF-RNN's mean field: ``unary - M (W_s S q + W_b B q)`` with q = softmax of the last step, again and again.
 
-    Becomes: Softmax, MatMul, Subtract; Exp, Multiply and Reduce for B.
+    Becomes: Softmax, MatMul, Subtract; Exp, Multiply and Reduce for B, of more than 128 x 128 pixels in a Scan.
     S and B are Gaussian filters over places, and over places and colors, normalized at each pixel. Here they are
-    exact; the fork approximates both by permutohedral lattices. B compares every pixel with every other one.
+    exact; the fork approximates both by permutohedral lattices. B compares every pixel with every other one: in maps
+    of more than 128 x 128 pixels it does so in blocks, anew in each step.
     Bottoms: unary and its copy (N, C, H, W), image (N, 3, H, W); indices, which only potentials of detections and
     superpixels read. Tops: (N, C, H, W), before the softmax; 200 zeros.
     Blobs: W_s, W_b, M (1, 1, C, C); caffe-tvg has 4 more, which only those potentials read.
@@ -50,16 +60,16 @@ def multi_stage_mean_field(
     _check(layer, [unary, first, image])
     batch, *sizes = unary.shape
     channels, height, width = (fixed(size, "a size of the map") for size in sizes)
-    _check_pixels(build, height, width)
+    _tell_cost(build, height * width)
     of_places, of_colors = _class_weights(build, layer, channels)
     columns, rows = (_gaussian(size, param.theta_gamma) for size in (width, height))
     spread_x, spread_y = build.constant(columns, "spatial_x"), build.constant(rows[None, None], "spatial_y")
-    bilateral = _bilateral_filter(build, image, param)
+    filtered_by_color = _bilateral_filter(build, image, param)
     q, flat = first, (batch, channels, height * width)
     for _ in range(int(param.num_iterations)):
         q = q.apply(ops.Softmax(1)).named("q")
         near = spread_y.apply(ops.MatMul(), q.product(spread_x)).named("spatial")
-        alike = q.reshape(*flat).apply(ops.MatMul(), bilateral).named("bilateral")
+        alike = filtered_by_color(q.reshape(*flat)).named("bilateral")
         near, alike = (
             weights.apply(ops.MatMul(), filtered)
             for weights, filtered in ((of_places, near.reshape(*flat)), (of_colors, alike))
@@ -101,22 +111,19 @@ def _check(layer: Layer, bottoms: list[Value]) -> None:
             )
 
 
-def _check_pixels(build: LayerBuilder, height: int, width: int) -> None:
-    pixels = height * width
-    taken = text_of_bytes(4 * pixels * pixels)
-    if pixels > MOST_PIXELS:
-        raise NetError(
-            f"the map has {height} x {width} pixels, expected at most {MOST_PIXELS}",
-            because=f"an exact bilateral filter compares each pixel with each other one, which takes {taken}",
-            fix=Worded(
-                "use a smaller input; or cut the net before this layer with {}, and filter in your program",
-                Option("outputs", ["BLOB"]),
-            ),
-        )
+def _tell_cost(build: LayerBuilder, pixels: int) -> None:
+    block = _block(pixels)
+    how = f" at a time, and compares {pixels * pixels:.2g} pairs of pixels in each step, which needs a GPU"
     build.warn(
         "its filters are exact Gaussians, which the fork approximates by permutohedral lattices:"
-        f" numbers differ; the bilateral filter takes {taken}"
+        f" numbers differ; the bilateral filter takes {text_of_bytes(4 * pixels * block)}"
+        + (how if block < pixels else "")
     )
+
+
+def _block(pixels: int) -> int:
+    """How many pixels are filtered at once."""
+    return pixels if pixels * pixels <= MOST_PAIRS else max(MOST_PAIRS_OF_BLOCK // pixels, 1)
 
 
 def _class_weights(build: LayerBuilder, layer: Layer, channels: int) -> tuple[Value, Value]:
@@ -142,27 +149,48 @@ def _gaussian(size: int, theta: float) -> Array:
     return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
 
 
-def _bilateral_filter(build: LayerBuilder, image: Value, param: Any) -> Value:
-    """The share of each pixel (rows) in each filtered one (columns): (N, P, P)."""
-    batch, _, *sizes = image.shape
-    height, width = (fixed(size, "a size of the image") for size in sizes)
-    pixels, pairs = height * width, (batch, height, width, height, width)
-    colors = (image / param.theta_beta).named("colors").reshape(batch, _COLORS, pixels)
-    squares = []
-    for color in colors.split(1):
-        difference = (color.reshape(batch, pixels, 1) - color).named("color_difference")
-        squares.append((difference * difference).named("square"))
-    red, green, blue = squares
-    distance = (red + green + blue).named("color_distances").reshape(*pairs)
-    for axis, size in ((1, height), (2, width)):
-        place = np.arange(size, dtype=np.float32) / np.float32(param.theta_alpha)
-        shape = [size if other in (axis, axis + 2) else 1 for other in range(len(pairs))]
-        along = build.constant(((place[:, None] - place) ** 2).reshape(shape), "place_distances")
-        distance = (distance + along).named("distances")
-    weights = (distance * -0.5).named("exponents").exp().named("bilateral_weights")
-    flat = weights.reshape(batch, pixels, pixels)
-    bilateral: Value = flat / flat.sum(1)
-    return bilateral.named("bilateral_filter")
+def _bilateral_filter(build: LayerBuilder, image: Value, param: Any) -> Callable[[Value], Value]:
+    """Each pixel of q (N, C, P) as the mean of all pixels, weighted by how near their places and colors are."""
+    batch = computable(image.shape[0], "the batch")
+    height, width = (fixed(size, "a size of the image") for size in image.shape[2:])
+    pixels, block = height * width, _block(height * width)
+    colors = (exact(image) / param.theta_beta).named("colors").reshape(batch, _COLORS, pixels)
+    places = np.indices((height, width), np.float32).reshape(1, 2, pixels) / np.float32(param.theta_alpha)
+    spread = build.broadcast(build.constant(places, "places"), (batch, 2, pixels))
+    features = concatenate([colors, spread], 1).named("features")
+    if block == pixels:
+        weights = _weights(features, features)
+        shares = (weights / weights.sum(1)).named("bilateral_filter")
+        return lambda q: q.apply(ops.MatMul(), shares)
+    count = -(-pixels // block)
+    padded = features.apply(ops.Pad((0, 0, 0), (0, 0, count * block - pixels))).named("padded")
+    blocks = padded.reshape(batch, _COLORS + 2, count, block).transpose(2, 0, 1, 3)
+    one = build.broadcast(build.constant(np.ones((1, 1, 1), np.float32), "one"), (batch, 1, pixels))
+
+    def filtered(q: Value) -> Value:
+        def step(body: Builder, here: Sequence[Value], states: Sequence[Value]) -> Step:
+            weights = _weights(body.from_outside(features), here[0])
+            return Step([], [body.from_outside(numbers).apply(ops.MatMul(), weights).named("sums")])
+
+        channels = fixed(q.shape[1], "the number of channels")
+        numbers = concatenate([q, one], 1).named("numbers")
+        (sums,) = scan(build, step, [blocks], [], over_places=True).outputs
+        sums = sums.transpose(1, 2, 0, 3).reshape(batch, channels + 1, count * block).slice(2, 0, pixels)
+        return sums.slice(1, 0, channels) / sums.slice(1, channels)
+
+    return filtered
+
+
+def _weights(pixels: Value, others: Value) -> Value:
+    """What each pixel (N, 5, P) counts in each of the others (N, 5, B), as numbers (N, P, B) from 0 to 1."""
+    parts = []
+    for mine, other in zip(pixels.split(1), others.split(1), strict=True):
+        difference = mine.reshape(mine.shape[0], mine.shape[2], 1) - other
+        parts.append((difference * difference).named("square"))
+    distance = parts[0]
+    for part in parts[1:]:
+        distance = (distance + part).named("distances")
+    return (distance * -0.5).named("exponents").exp().named("bilateral_weights")
 
 
 def _zeros(build: LayerBuilder, layer: Layer) -> list[Value]:

@@ -45,24 +45,42 @@ def merge_crop(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> li
         raise misfit(layer, 1, larger, f"{len(x.shape)} axes and {x.shape[0]} items", fix, because)
     adds = param.operation == param.ADD
     _refuse_mixed_channels(x, larger, adds=adds)
-    return [build.add(ops.ADD if adds else ops.Concat(1), x, _middle(build, layer, x, larger))]
+    return [build.add(ops.ADD if adds else ops.Concat(1), x, _middle(layer, 1, larger, x))]
 
 
-def _middle(build: LayerBuilder, layer: Layer, x: Value, larger: Value) -> Value:
-    """The middle of the second bottom, as large as the first one after its channels. Raises ``ShapeError``."""
+@layer_rule("CropHed")
+def crop_hed(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value]:
+    """The middle of the first bottom, as large as the second. From SRN.
+
+    Becomes: Slice, one per axis that is cut.
+    Where the sizes differ by an odd number, the middle begins at half of it, rounded up.
+    Bottoms: x (N, C, ...), and one with as many axes, of which the sizes behind the channels count. Tops: (N, C, ...).
+    Source: KevinKecc/caffe-spn ``src/caffe/layers/crop_hed_layer.cpp``.
+    """
+    if len(like.shape) != len(x.shape):
+        because = (
+            f'"{layer.bottom_blob(0)}" has the shape {x.shape}, and is cropped to the sizes of this bottom'
+        )
+        fix = f"add a Reshape before this layer to give this bottom {len(x.shape)} axes"
+        raise misfit(layer, 1, like, f"{len(x.shape)} axes", fix, because)
+    return [_middle(layer, 0, x, like, is_late=True)]
+
+
+def _middle(layer: Layer, index: int, larger: Value, x: Value, *, is_late: bool = False) -> Value:
+    """The middle of bottom ``index``, as large as the other one, x, after its channels. Raises ``ShapeError``."""
     middle = larger
     for axis in range(2, len(x.shape)):
         target, size = (computable(value.shape[axis], f"axis {axis}") for value in (x, larger))
         if range_of(size - target).min < 0:
             raise ShapeError(
                 f"axis {axis} has {size} elements, expected at least {target}",
-                blob=f'bottom "{layer.bottom_blob(1)}"',
-                because=f'"{layer.bottom_blob(0)}" has {target} there, and the second bottom is cut to that size'
-                + ranges_clause(size, target),
+                blob=f'bottom "{layer.bottom_blob(index)}"',
+                because=f'"{layer.bottom_blob(1 - index)}" has {target} there, and the'
+                f" {'second' if index else 'first'} bottom is cut to that size" + ranges_clause(size, target),
                 fix="swap the bottoms, or change the layers that make them",
             )
         if target != size:
-            middle = build.add(ops.Slice(axis, (size - target) // 2, target), middle, hint="middle")
+            middle = middle.slice(axis, (size - target + int(is_late)) // 2, target).named("middle")
     return middle
 
 

@@ -142,7 +142,8 @@ def parameter(build: LayerBuilder, layer: Layer) -> list[Value]:
             f"shape is {shape}, expected sizes of at least 1", fix="write positive sizes into parameter_param"
         )
     build.memory.tell(layer.tops, _overwriting_warning(layer))
-    return [build.parameter(layer, shape, "parameter")]
+    filler = next((name for name in ("filler", "blob_filler") if layer.param.HasField(name)), None)
+    return [build.parameter(layer, shape, "parameter", filler=filler)]
 
 
 @layer_rule("Silence")

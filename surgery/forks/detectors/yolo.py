@@ -108,6 +108,39 @@ def yolov3_detection_output(build: LayerBuilder, layer: Layer, x: Value, *others
     return _detect(build, layer, parts, computable(x.shape[0], "the number of images"))
 
 
+@layer_rule("Region")
+def region(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """The numbers of YOLO v2's boxes: Sigmoid of x, y and objectness, and Softmax over classes. From darknet's forks.
+
+    Becomes: Sigmoid, Softmax, Slice, Concat.
+    Width and height stay as they are; ``anchors``, by which programs multiply their exponentials, change nothing.
+    Bottoms: (N, num (coords + 1 + classes), H, W): x, y, w, h, objectness and classes of each box. Tops: one, of the
+    same shape.
+    Source: openvinotoolkit/training_toolbox_caffe 2137b635 ``src/caffe/layers/region_layer.cpp``.
+    """
+    param = layer.param
+    for name in ("num", "classes"):
+        if not getattr(param, name):
+            raise NetError(f"{name} is missing", fix="state num and classes in region_param")
+    if not param.softmax:
+        raise UnsupportedLayerError("softmax is false, which is not supported", fix=CUT_BEFORE_LAYER)
+    numbers = param.coords + 1 + param.classes
+    if len(x.shape) != 4 or x.shape[1] != param.num * numbers:
+        because = f"num is {param.num}, and a box has {param.coords + 1} numbers and {param.classes} classes"
+        fix = "state num and classes as in the cfg of darknet"
+        raise misfit(layer, 0, x, f"(N, {param.num * numbers}, H, W)", fix, because)
+    build.warn("gives numbers of boxes, not boxes: they are as wide as an anchor times exp(w)")
+    images, _, height, width = (computable(dim, "a map") for dim in x.shape)
+    maps = x.reshape(images, param.num, numbers, height, width)
+    parts = [
+        maps.slice(2, 0, 2).sigmoid(),
+        maps.slice(2, 2, param.coords - 2),
+        maps.slice(2, param.coords).sigmoid(),
+        maps.slice(2, param.coords + 1, param.classes).apply(ops.Softmax(2)),
+    ]
+    return [concatenate(parts, 2).reshape(*x.shape)]
+
+
 def _mask(layer: Layer, first: int) -> list[int]:
     """Which pairs of ``biases`` the boxes of a scale have."""
     param = layer.param

@@ -1,4 +1,4 @@
-"""Regions read at points of a map: of MNC, PG-CNN and makefile/frcnn."""
+"""Regions read at points of a map: of MNC, AffordanceNet, PG-CNN and makefile/frcnn."""
 
 from __future__ import annotations
 
@@ -57,6 +57,32 @@ def _warp(build: LayerBuilder, start: Value, end: Value, count: int, size: Size)
     places = start + counted_from(build, 0, count, 2, 1) * step
     is_inside = (places >= -0.5) & ~(places > as_number(build, size, 2) - 0.5)
     return is_inside.chosen(places.at_least(0).at_most(size - 1), 0), is_inside
+
+
+@layer_rule("ROIAlignment")
+def roi_alignment(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[Value]:
+    """The map in the middle of each bin of each region, between its elements. From AffordanceNet.
+
+    Becomes: Gather and arithmetic.
+    Corners are scaled, not rounded; a side has one element more than its ends differ, and at least one. The
+    ``pooled_h`` x ``pooled_w`` bins are cut to the map before their middles are taken.
+    Bottoms: (N, C, H, W), rois (R, 5). Tops: (R, C, pooled_h, pooled_w).
+    Source: nqanh/affordance-net ``caffe-affordance-net/src/caffe/layers/roi_alignment_layer.cpp``.
+    """
+    regions, size = read_rois(build, layer, x, rois), pooled_size(layer)
+    scale = float(layer.param.spatial_scale)
+    ys = _middles(build, regions.top * scale, regions.bottom * scale, size[0], regions.height)
+    xs = _middles(build, regions.left * scale, regions.right * scale, size[1], regions.width)
+    points = sampled_regions(x, regions, linear_taps(ys, regions.height), linear_taps(xs, regions.width))
+    return [points.transpose(0, 3, 1, 2)]
+
+
+def _middles(build: LayerBuilder, start: Value, end: Value, count: int, size: Size) -> Value:
+    """The middles of ``count`` bins that are cut to the map: (R, count)."""
+    side = (end - start + 1).at_least(1) / count
+    edges = (start + counted_from(build, first, count, 2, 1) * side for first in (0, 1))
+    low, high = (edge.at_least(0).at_most(size - 1) for edge in edges)
+    return (low + high) * 0.5
 
 
 @layer_rule("MultiROIPooling")

@@ -7,6 +7,7 @@ import pytest
 
 import prototrt
 from prototrt import Way
+from prototrt.surgery.forks import mean_field
 from prototrt.tests.golden_cases import case_called
 from prototrt.tests.small_nets import WAYS, numbers, op, refusal, rewritten, run, stored, told
 
@@ -58,11 +59,22 @@ def test_exact_filters_are_told() -> None:
     ]
 
 
+@pytest.mark.parametrize("on", WAYS)
+def test_large_maps_are_filtered_in_blocks(monkeypatch: pytest.MonkeyPatch, on: Way) -> None:
+    """Of 3 of 20 pixels, the last of which is not whole."""
+    monkeypatch.setattr(mean_field, "MOST_PAIRS", 399)
+    monkeypatch.setattr(mean_field, "MOST_PAIRS_OF_BLOCK", 79)
+    golden = case_called("mean_field")
+    graph = prototrt.rewrite(golden.load())
+    assert [warning.rpartition("lattices: ")[2] for warning in graph.warnings] == [
+        "numbers differ; the bilateral filter takes 240 bytes at a time, and compares 4e+02 pairs of pixels in each"
+        " step, which needs a GPU"
+    ]
+    found = prototrt.Session(graph, on=on).run(golden.arrays("inputs")[0])["pred"]
+    np.testing.assert_allclose(found, golden.arrays("outputs")[0]["pred"], 1e-4, 1e-5)
+
+
 MESSAGES = [
-    ("", {"unary": (1, 21, 500, 500), "first": (1, 21, 500, 500), "image": (1, 3, 500, 500)},
-     ": the map has 500 x 500 pixels, expected at most 16384\n"
-     "  because an exact bilateral filter compares each pixel with each other one, which takes 250.0 GB\n"
-     '  fix: use a smaller input; or cut the net before this layer with outputs=["BLOB"], and filter in your program'),
     ("detection_potentials_enabled: true", SHAPES,
      ": states detection_potentials_enabled: true, which is not supported\n"
      "  because it reads files that are not part of the model\n"

@@ -8,7 +8,18 @@ import pytest
 from prototrt import Session, Way
 from prototrt.caffe_proto.forks import Fork
 from prototrt.surgery.ir import Array
-from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, told
+from prototrt.tests.small_nets import (
+    WAYS,
+    builds,
+    failure,
+    numbers,
+    op,
+    refusal,
+    rewritten,
+    run,
+    stored,
+    told,
+)
 
 BESIDE = {"z": np.zeros(1, np.float32)}
 SHAPES = {"z": (1,)}
@@ -191,3 +202,15 @@ def test_embedded_classes_of_regions_keep_their_axes() -> None:
 def test_embedded_ids_of_one_stream(fork: Fork | None, shape: tuple[int, ...]) -> None:
     graph = rewritten(EMBED, {"ids": (5, 1)}, {"e/0": numbers(5, 3), "e/1": numbers(3)}, fork=fork)
     assert graph.outputs[0].shape == shape
+
+
+@pytest.mark.parametrize("filler", ["filler", "blob_filler"])
+def test_a_parameter_that_the_weights_lack_keeps_its_filler(filler: str) -> None:
+    fields = f'parameter_param {{ shape {{ dim: 2 }} {filler} {{ type: "constant" value: 3 }} }}'
+    sums = (
+        'layer { name: "stored" type: "Bias" bottom: "p" top: "q" bias_param { axis: 0 } }\n'
+        'layer { name: "sum" type: "Bias" bottom: "x" bottom: "q" top: "y" bias_param { axis: 0 } }'
+    )
+    net = op("Parameter", fields, (), ["p"]) + "\n" + sums
+    found = run(net, {"x": np.ones(2, np.float32)}, stored("stored", [np.ones(2)]))["y"]
+    np.testing.assert_array_equal(found, [5, 5])

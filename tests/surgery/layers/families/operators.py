@@ -206,6 +206,39 @@ REFUSALS = [
         f": norm is L1\n  because the fork then divides the first number of each item alone\n{CUT}",
     ),
     message(
+        "CropHed",
+        "",
+        ', bottom "b1": shape is (2, 6), expected 4 axes\n'
+        '  because "b0" has the shape (2, 6, 4, 4), and is cropped to the sizes of this bottom\n'
+        "  fix: add a Reshape before this layer to give this bottom 4 axes",
+        [*IMAGE, (2, 6)],
+    ),
+    message(
+        "CropHed",
+        "",
+        ', bottom "b0": axis 3 has 4 elements, expected at least 5\n'
+        '  because "b1" has 5 there, and the first bottom is cut to that size\n'
+        "  fix: swap the bottoms, or change the layers that make them",
+        [*IMAGE, (2, 6, 4, 5)],
+    ),
+    message(
+        "Region",
+        "region_param { classes: 1 }",
+        ": num is missing\n  fix: state num and classes in region_param",
+    ),
+    message(
+        "Region",
+        "region_param { num: 1 classes: 1 softmax: false }",
+        f": softmax is false, which is not supported\n{CUT}",
+    ),
+    message(
+        "Region",
+        "region_param { num: 1 classes: 2 }",
+        ', bottom "b0": shape is (2, 6, 4, 4), expected (N, 7, H, W)\n'
+        "  because num is 1, and a box has 5 numbers and 2 classes\n"
+        "  fix: state num and classes as in the cfg of darknet",
+    ),
+    message(
         "CropCenter",
         "crop_center_param { crop_size: 1 }",
         ": crop_size is stated 1 times, expected 4 times, once per axis\n"
