@@ -10,6 +10,7 @@ Fork: TypeAlias = Literal[
     "bvlc",
     "cascade-rcnn",
     "faceboxes",
+    "fcn",
     "happynear",
     "makefile",
     "pspnet",
@@ -23,6 +24,10 @@ MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     "BN": {
         "pspnet": "blobs are slope, bias, mean and variance",
         "segnet": "blobs are scale and shift",
+    },
+    "Crop": {
+        "bvlc": "it begins at the first element",
+        "fcn": "it begins where the windows of the layers before put the second bottom",
     },
     "Embed": {
         "bottom-up-attention": "a last axis of size 1 becomes num_output",

@@ -203,6 +203,7 @@ _ROWS = (
     LayerType("TanH", keeps_axes=True),
     LayerType("Threshold", keeps_axes=True),
     # The size of another blob.
+    LayerType("AutoCrop", without_parameters=True, sizes_from=1),
     LayerType("Crop", sizes_from=1),
     LayerType("Downsample", sizes_from=1, without_parameters=True),
     # Not to be computed in place.

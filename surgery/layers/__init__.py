@@ -33,7 +33,7 @@ FAMILIES = {
     "resampling": "BilinearInterpolation Interp",
     "reshaping": "Flatten Reshape",
     "scale": "Bias Scale",
-    "selection": "BatchReindex Crop Filter",
+    "selection": "AutoCrop BatchReindex Crop Filter",
     "sequence": "CTCGreedyDecoder ContinuationIndicator ReverseTime",
     "shape": "Concat Permute Reorg Reverse ReverseAxis ShuffleChannel Slice Tile Transpose",
     "upsampling": "Unpooling Upsample",

@@ -10,9 +10,12 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
     canonical_axis,
+    expect_axes,
     layer_rule,
     misfit,
 )
+from prototrt.surgery.building.layer_rules import which_fork
+from prototrt.surgery.images.places import offset_of_places
 from prototrt.surgery.ir import DataSize, DType, Range, Size, computable, fixed, range_of
 from prototrt.surgery.ops import Cast, Compress, Gather, Slice
 from prototrt.surgery.ops.windows import ranges_clause
@@ -23,8 +26,10 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
     """The first bottom, cut to the sizes of the second from ``axis`` on, beginning at ``offset``.
 
     Becomes: Slice, one per axis that is cut.
+    Where it states nothing, height and width begin where the windows of the layers before put the second bottom, as in
+    the forks of FCN and HED; ``--fork bvlc`` begins at 0.
     Bottoms: x, and a blob of whose shape the axes from ``axis`` on count.
-    Source: caffe ``src/caffe/layers/crop_layer.cpp``.
+    Source: caffe and s9xie/hed ``src/caffe/layers/crop_layer.cpp``.
     """
     first = canonical_axis(layer.param.axis, x.shape, "axis")
     if len(like.shape) < len(x.shape):
@@ -33,12 +38,53 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
         )
         fix = f"add a Reshape before this layer to give this bottom {len(x.shape)} axes"
         raise misfit(layer, 1, like, f"at least {len(x.shape)} axes", fix, because)
+    offsets = _offsets(layer.param, len(x.shape) - first)
+    if not layer.param.ListFields():
+        offsets = _offsets_of_forks(build, layer, x, like) or offsets
     y = x
-    for axis, offset in enumerate(_offsets(layer.param, len(x.shape) - first), first):
+    for axis, offset in enumerate(offsets, first):
         target = like.shape[axis]
         if offset or target != x.shape[axis]:
             y = _cut(build, layer, y, axis, offset, computable(target, f"axis {axis} of the second bottom"))
     return [y]
+
+
+@layer_rule("AutoCrop")
+def auto_crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value]:
+    """The first bottom, cut to height and width of the second where the windows of the layers before put it. From RCF.
+
+    Becomes: Slice, one per axis that is cut.
+    Bottoms: (N, C, H, W) and (M, D, h, w). Tops: (N, C, h, w).
+    Source: yun-liu/rcf ``src/caffe/layers/auto_crop_layer.cpp``.
+    """
+    for index, bottom in enumerate((x, like)):
+        expect_axes(layer, index, bottom, "(N, C, H, W)")
+    offsets = _offsets_of_places(build, x, like)
+    if offsets is None:
+        raise NetError(
+            "nothing says where to begin",
+            because="the layers before move its bottoms by parts of an element, past each other, or not from one blob",
+            fix="use a Crop with an offset",
+        )
+    y = x
+    for axis, offset in enumerate(offsets, 2):
+        y = _cut(
+            build, layer, y, axis, offset, computable(like.shape[axis], f"axis {axis} of the second bottom")
+        )
+    return [y]
+
+
+def _offsets_of_forks(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[int] | None:
+    """Where forks begin that compute it. None if that is at 0, or if the user names another fork."""
+    offsets = _offsets_of_places(build, x, like)
+    is_likely = offsets is not None and any(offsets)
+    return offsets if is_likely and which_fork(build, layer, "fcn") == "fcn" else None
+
+
+def _offsets_of_places(build: LayerBuilder, x: Value, like: Value) -> list[int] | None:
+    offsets = [offset_of_places(build, x, like, axis) for axis in range(2, len(x.shape))]
+    numbers = [offset for offset in offsets if offset is not None]
+    return numbers if len(numbers) == len(offsets) else None
 
 
 def _offsets(param: Any, axes: int) -> list[int]:

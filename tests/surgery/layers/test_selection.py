@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
-from prototrt import Session, Way, build
+from prototrt import Session, Way, build, rewrite
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.small_nets import WAYS, builds, failure, numbers, op, refusal, rewritten, run, stored
+from prototrt.surgery.ops import Slice
+from prototrt.tests.small_nets import (
+    WAYS,
+    builds,
+    failure,
+    inputs_of,
+    loaded,
+    numbers,
+    op,
+    refusal,
+    rewritten,
+    run,
+    stored,
+    told,
+)
 
 CROPS = {
     "": (slice(None), slice(None), slice(0, 3), slice(0, 2)),
@@ -28,6 +46,96 @@ def test_crop(on: Way, param: str) -> None:
     x = numbers(2, 3, 6, 5)
     like = numbers(1, 2, 3, 2)
     np.testing.assert_array_equal(run(crop(param), {"x": x, "like": like}, on=on)["y"], x[CROPS[param]])
+
+
+def vgg(pad: int) -> list[str]:
+    """The layers of VGG16 up to pool5 with one channel, as FCN and HED pad them."""
+    net, before = [], "x"
+    for block in range(1, 6):
+        name = f"conv{block}"
+        sizes = f"kernel_size: 3 pad: {pad if block == 1 else 1}"
+        net.append(window("Convolution", before, name, sizes))
+        net.append(
+            f'layer {{ name: "pool{block}" type: "Pooling" bottom: "{name}" top: "pool{block}"'
+            " pooling_param { pool: MAX kernel_size: 2 stride: 2 } }"
+        )
+        before = f"pool{block}"
+    return net
+
+
+def window(kind: str, bottom: str, top: str, sizes: str) -> str:
+    return (
+        f'layer {{ name: "{top}" type: "{kind}" bottom: "{bottom}" top: "{top}"'
+        f" convolution_param {{ num_output: 1 {sizes} }} }}"
+    )
+
+
+def fcn_8s(kind: str) -> list[str]:
+    return [
+        *vgg(100),
+        window("Convolution", "pool5", "fc6", "kernel_size: 7"),
+        window("Deconvolution", "fc6", "up2", "kernel_size: 4 stride: 2"),
+        f'layer {{ name: "c4" type: "{kind}" bottom: "pool4" bottom: "up2" top: "c4" }}',
+        'layer { name: "sum4" type: "Eltwise" bottom: "up2" bottom: "c4" top: "sum4" }',
+        window("Deconvolution", "sum4", "up4", "kernel_size: 4 stride: 2"),
+        f'layer {{ name: "c3" type: "{kind}" bottom: "pool3" bottom: "up4" top: "c3" }}',
+        'layer { name: "sum3" type: "Eltwise" bottom: "up4" bottom: "c3" top: "sum3" }',
+        window("Deconvolution", "sum3", "up8", "kernel_size: 16 stride: 8"),
+        f'layer {{ name: "c0" type: "{kind}" bottom: "up8" bottom: "x" top: "y" }}',
+    ]
+
+
+def hed(kind: str) -> list[str]:
+    net = vgg(35)
+    for block in range(1, 6):
+        stride = 2 ** (block - 1)
+        sizes = f"kernel_size: {2 * stride} stride: {stride}"
+        net += [window("Deconvolution", f"conv{block}", f"up{block}", sizes)] if block > 1 else []
+        side = "conv1" if block == 1 else f"up{block}"
+        net.append(
+            f'layer {{ name: "c{block}" type: "{kind}" bottom: "{side}" bottom: "x" top: "y{block}" }}'
+        )
+    return net
+
+
+def graph_of(folder: Path, net: list[str], **options: Any) -> Graph:
+    text = inputs_of({"x": (1, 1, 500, 500)}) + "\n".join(net)
+    return rewrite(loaded(folder, text, random_weights=1), **options)
+
+
+OFFSETS = [(fcn_8s, [5, 9, 31]), (hed, [34, 35, 36, 38, 42])]
+"""What the published nets of FCN state, where Caffe's Crop needs it, and where HED's middles are."""
+
+
+@pytest.mark.parametrize("kind", ["Crop", "AutoCrop"])
+@pytest.mark.parametrize(("net", "offsets"), OFFSETS)
+def test_crops_of_forks_begin_where_windows_say(
+    tmp_path: Path, net: Callable[[str], list[str]], offsets: list[int], kind: str
+) -> None:
+    graph = graph_of(tmp_path, net(kind))
+    starts = [node.op.start for node in graph.nodes if isinstance(node.op, Slice)]
+    assert starts == [offset for offset in offsets for _ in range(2)]
+    assert len(graph.warnings) == (len(offsets) if kind == "Crop" else 0)
+
+
+def test_crop_of_caffe_by_name(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, fcn_8s("Crop"), fork="bvlc")
+    assert not graph.warnings
+    assert {node.op.start for node in graph.nodes if isinstance(node.op, Slice)} == {0}
+    (first, *_) = graph_of(tmp_path, fcn_8s("Crop")).warnings
+    assert told(first).partition(" (Crop): ")[2] == (
+        "read as the layer of fcn: it begins where the windows of the layers before put the second bottom; use"
+        ' fork="bvlc" if it begins at the first element'
+    )
+
+
+def test_auto_crop_needs_places() -> None:
+    shapes = {"x": (1, 1, 4, 4), "like": (1, 1, 3, 3)}
+    assert refusal(op("AutoCrop", "", ["x", "like"]), shapes) == (
+        'net.prototxt:3: layer "op" (AutoCrop): nothing says where to begin\n'
+        "  because the layers before move its bottoms by parts of an element, past each other, or not from one blob\n"
+        "  fix: use a Crop with an offset"
+    )
 
 
 CROP = 'net.prototxt:3: layer "op" (Crop)'
