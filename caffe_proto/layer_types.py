@@ -102,6 +102,7 @@ _ROWS = (
     LayerType("BatchToSpaceND", in_place=InPlace.OVERWRITES),
     LayerType("CTCBeamSearchDecoder", ("ctc_decoder_param",), labels_at=2),
     LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), labels_at=2),
+    LayerType("Region", labels_at=1),
     LayerType("ConvolutionDepthwise", ("convolution_param",), learns=True),
     LayerType(
         "Deconvolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",), learns=True
