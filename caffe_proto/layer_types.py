@@ -92,6 +92,7 @@ _EVERYTHING = 99
 _ROWS = (
     # Parameters under the name of another type, or of several.
     LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
+    LayerType("DenseCRF", ("dense_crf_param", "densecrf_param")),
     LayerType("BoxOutput", ("box_output_param", "bbox_reg_param")),
     LayerType(
         "DataAugmentation", ("augmentation_param", "coeff_schedule_param"), in_place=InPlace.OVERWRITES

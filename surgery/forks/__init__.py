@@ -18,7 +18,7 @@ FAMILIES = {
     "flow.warping": "FlowWarp Warp",
     "hypercolumns": "HyperColumns",
     "images": "BReLU Flip",
-    "mean_field": "MultiStageMeanfield",
+    "mean_field": "DenseCRF MultiStageMeanfield",
     "parts": "Combination CropCenter CropHed Division MergeCrop",
     "regions.deformable_convolution": "DeformableConvolution",
     "regions.deformable_regions": "DeformablePSROIPooling",

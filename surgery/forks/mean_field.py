@@ -1,15 +1,16 @@
-"""CRF-RNN: inference in a dense random field, a fixed number of mean-field steps."""
+"""CRF-RNN and DeepLab: inference in a dense random field, a fixed number of mean-field steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from prototrt.surgery.rules import (
     Array,
     Builder,
+    DType,
     Layer,
     LayerBuilder,
     NetError,
@@ -18,6 +19,7 @@ from prototrt.surgery.rules import (
     Step,
     Value,
     Worded,
+    best_of_rows,
     computable,
     concatenate,
     exact,
@@ -62,13 +64,14 @@ def multi_stage_mean_field(
     channels, height, width = (fixed(size, "a size of the map") for size in sizes)
     _tell_cost(build, height * width)
     of_places, of_colors = _class_weights(build, layer, channels)
-    columns, rows = (_gaussian(size, param.theta_gamma) for size in (width, height))
-    spread_x, spread_y = build.constant(columns, "spatial_x"), build.constant(rows[None, None], "spatial_y")
-    filtered_by_color = _bilateral_filter(build, image, param)
+    filtered_by_place = _spatial_filter(build, (height, width), (param.theta_gamma,) * 2)
+    filtered_by_color = _bilateral_filter(
+        build, image, (param.theta_alpha,) * 2, (param.theta_beta,) * _COLORS
+    )
     q, flat = first, (batch, channels, height * width)
     for _ in range(int(param.num_iterations)):
         q = q.apply(ops.Softmax(1)).named("q")
-        near = spread_y.apply(ops.MatMul(), q.product(spread_x)).named("spatial")
+        near = filtered_by_place(q)
         alike = filtered_by_color(q.reshape(*flat)).named("bilateral")
         near, alike = (
             weights.apply(ops.MatMul(), filtered)
@@ -77,6 +80,109 @@ def multi_stage_mean_field(
         pairwise = (near + alike).named("pairwise").reshape(*unary.shape)
         q = (unary - pairwise).named("potentials")
     return [q, *_zeros(build, layer)]
+
+
+_STEPS_OF_LABELS = 10
+_LEAST = float(np.finfo(np.float32).tiny)
+
+
+@layer_rule("DenseCRF")
+def dense_crf(
+    build: LayerBuilder, layer: Layer, scores: Value, second: Value, image: Value | None = None
+) -> list[Value]:
+    """A dense random field's mean field: ``scores + w_s S q + w_b B q`` with q = softmax of the last step, and again.
+
+    Becomes: Softmax, MatMul, Add; and what MultiStageMeanfield becomes, of which S and B are.
+    DeepLab: several S and B; bottoms are scores (N, C, H, W), the sizes of images without padding, which are not read,
+    and images (N, 3, H, W), without which there is no B. Tops: (N, C, H, W), probabilities or their logarithms.
+    ccnn, with ``densecrf_param``: scores and images, from 0 to 255. Tops: labels (N, 1, H, W), after 10 steps.
+    Source: foss-for-synopsys-dwc-arc-processors/synopsys-caffe and pathak22/caffe-ccnn
+    ``src/caffe/layers/densecrf_layer.cpp``.
+    """
+    gives_labels = layer.message.HasField("densecrf_param")
+    image = second if gives_labels else image
+    expect_axes(layer, 0, scores, "(N, C, H, W)")
+    if image is not None:
+        _expect_image(layer, scores, image, 1 if gives_labels else 2)
+    if not gives_labels:
+        build.warn(f'bottom "{layer.bottom_blob(1)}" is not read: images must fill the map, without padding')
+    filters = (_filters_of_labels if gives_labels else _filters_of_deeplab)(build, layer, scores, image)
+    steps = _STEPS_OF_LABELS if gives_labels else int(layer.param.max_iter)
+    refuse_large("max_iter", steps, MOST_STEPS)
+    total = scores
+    for _ in range(steps):
+        q, total = total.apply(ops.Softmax(1)).named("q"), scores
+        for weight, filtered in filters:
+            total = (total + filtered(q).scaled(weight)).named("potentials")
+    if gives_labels:
+        _, labels = best_of_rows(total, 1, first_of_equals=True)
+        return [labels.cast(DType.FLOAT32)]
+    shares = total.apply(ops.Softmax(1))
+    return [shares if layer.param.output_probability else shares.at_least(_LEAST).log()]
+
+
+Filters: TypeAlias = list[tuple[float, Callable[[Value], Value]]]
+"""Of maps (N, C, H, W), each with its weight."""
+
+
+def _filters_of_deeplab(build: LayerBuilder, layer: Layer, scores: Value, image: Value | None) -> Filters:
+    param, sizes = layer.param, _sizes(scores)
+    for names in (("pos_w", "pos_xy_std"), ("bi_w", "bi_xy_std", "bi_rgb_std")):
+        counts = {name: len(getattr(param, name)) for name in names}
+        if len({*counts.values()}) > 1:
+            raise NetError(
+                " and ".join(f"{name} is stated {count} times" for name, count in counts.items()),
+                fix="state all of them once for each filter",
+            )
+    filters: Filters = [
+        (weight, _spatial_filter(build, sizes, (width,) * 2))
+        for weight, width in zip(param.pos_w, param.pos_xy_std, strict=True)
+    ]
+    if image is not None:
+        for weight, places, colors in zip(param.bi_w, param.bi_xy_std, param.bi_rgb_std, strict=True):
+            filters.append((weight, _colored_filter(build, image, (places,) * 2, (colors,) * _COLORS)))
+    return filters
+
+
+def _filters_of_labels(build: LayerBuilder, layer: Layer, scores: Value, image: Value | None) -> Filters:
+    assert image is not None
+    param = layer.message.densecrf_param
+    near = _spatial_filter(build, _sizes(scores), (param.y_gauss, param.x_gauss))
+    places, colors = (
+        (param.y_bilateral, param.x_bilateral),
+        (param.b_bilateral, param.g_bilateral, param.r_bilateral),
+    )
+    alike = _colored_filter(build, exact(image).floor(), places, colors)
+    return [(param.wt_gauss, near), (param.wt_bilateral, alike)]
+
+
+def _colored_filter(
+    build: LayerBuilder, image: Value, places: Sequence[float], colors: Sequence[float]
+) -> Callable[[Value], Value]:
+    """The bilateral filter of maps (N, C, H, W)."""
+    height, width = _sizes(image)
+    _tell_cost(build, height * width)
+    filtered = _bilateral_filter(build, image, places, colors)
+    return lambda q: filtered(q.reshape(*q.shape[:2], height * width)).reshape(*q.shape)
+
+
+def _sizes(x: Value) -> tuple[int, int]:
+    height, width = (fixed(size, "a size of the map") for size in x.shape[2:])
+    return height, width
+
+
+def _expect_image(layer: Layer, scores: Value, image: Value, index: int) -> None:
+    _expect_shape(layer, scores, image, index, (scores.shape[0], _COLORS, *scores.shape[2:]))
+
+
+def _expect_shape(layer: Layer, scores: Value, x: Value, index: int, expected: Sequence[object]) -> None:
+    if x.shape != expected:
+        raise ShapeError(
+            f"shape is {x.shape}, expected {expected}",
+            blob=f'bottom "{layer.bottom_blob(index)}"',
+            because=f'of bottom "{layer.bottom_blob(0)}", with the shape {scores.shape}',
+            fix="crop or resize one of them before this layer",
+        )
 
 
 def _check(layer: Layer, bottoms: list[Value]) -> None:
@@ -100,15 +206,9 @@ def _check(layer: Layer, bottoms: list[Value]) -> None:
     refuse_large("num_iterations", int(param.num_iterations), MOST_STEPS)
     for index, bottom in enumerate(bottoms):
         expect_axes(layer, index, bottom, "(N, C, H, W)")
-    unary, first, image = (bottom.shape for bottom in bottoms)
-    for index, shape, expected in ((1, first, unary), (2, image, (unary[0], _COLORS, *unary[2:]))):
-        if shape != expected:
-            raise ShapeError(
-                f"shape is {shape}, expected {expected}",
-                blob=f'bottom "{layer.bottom_blob(index)}"',
-                because=f'of bottom "{layer.bottom_blob(0)}", with the shape {unary}',
-                fix="crop or resize one of them before this layer",
-            )
+    unary, first, image = bottoms
+    _expect_shape(layer, unary, first, 1, unary.shape)
+    _expect_image(layer, unary, image, 2)
 
 
 def _tell_cost(build: LayerBuilder, pixels: int) -> None:
@@ -149,13 +249,26 @@ def _gaussian(size: int, theta: float) -> Array:
     return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
 
 
-def _bilateral_filter(build: LayerBuilder, image: Value, param: Any) -> Callable[[Value], Value]:
+def _spatial_filter(
+    build: LayerBuilder, sizes: tuple[int, int], thetas: Sequence[float]
+) -> Callable[[Value], Value]:
+    """Each pixel of q (N, C, H, W) as the mean of all pixels, weighted by how near they are."""
+    rows, columns = (_gaussian(size, theta) for size, theta in zip(sizes, thetas, strict=True))
+    spread_x, spread_y = build.constant(columns, "spatial_x"), build.constant(rows[None, None], "spatial_y")
+    return lambda q: spread_y.apply(ops.MatMul(), q.product(spread_x)).named("spatial")
+
+
+def _bilateral_filter(
+    build: LayerBuilder, image: Value, of_places: Sequence[float], of_colors: Sequence[float]
+) -> Callable[[Value], Value]:
     """Each pixel of q (N, C, P) as the mean of all pixels, weighted by how near their places and colors are."""
     batch = computable(image.shape[0], "the batch")
     height, width = (fixed(size, "a size of the image") for size in image.shape[2:])
     pixels, block = height * width, _block(height * width)
-    colors = (exact(image) / param.theta_beta).named("colors").reshape(batch, _COLORS, pixels)
-    places = np.indices((height, width), np.float32).reshape(1, 2, pixels) / np.float32(param.theta_alpha)
+    widths = build.constant(np.array(of_colors, np.float32).reshape(1, _COLORS, 1, 1), "color_widths")
+    colors = (exact(image) / widths).named("colors").reshape(batch, _COLORS, pixels)
+    places = np.indices((height, width), np.float32).reshape(1, 2, pixels)
+    places /= np.array(of_places, np.float32).reshape(1, 2, 1)
     spread = build.broadcast(build.constant(places, "places"), (batch, 2, pixels))
     features = concatenate([colors, spread], 1).named("features")
     if block == pixels:

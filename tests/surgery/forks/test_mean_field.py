@@ -74,6 +74,24 @@ def test_large_maps_are_filtered_in_blocks(monkeypatch: pytest.MonkeyPatch, on: 
     np.testing.assert_allclose(found, golden.arrays("outputs")[0]["pred"], 1e-4, 1e-5)
 
 
+def test_filters_of_dense_crf_have_all_numbers() -> None:
+    fields = "dense_crf_param { bi_w: 1 bi_xy_std: 2 }"
+    shapes = {"scores": (1, 3, 4, 5), "sizes": (1, 1, 1, 2), "image": (1, 3, 4, 5)}
+    assert refusal(op("DenseCRF", fields, shapes), shapes) == (
+        'net.prototxt:4: layer "op" (DenseCRF): bi_w is stated 1 times and bi_xy_std is stated 1 times and'
+        " bi_rgb_std is stated 0 times\n  fix: state all of them once for each filter"
+    )
+
+
+def test_padding_is_not_left_out() -> None:
+    graph = rewritten(
+        op("DenseCRF", "dense_crf_param { }", ["x", "sizes"]), {"x": (1, 3, 4, 5), "sizes": (1, 1, 1, 2)}
+    )
+    assert [told(warning).partition(" (DenseCRF): ")[2] for warning in graph.warnings] == [
+        'bottom "sizes" is not read: images must fill the map, without padding'
+    ]
+
+
 MESSAGES = [
     ("detection_potentials_enabled: true", SHAPES,
      ": states detection_potentials_enabled: true, which is not supported\n"
