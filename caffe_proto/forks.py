@@ -76,7 +76,7 @@ TYPES: Mapping[str, str] = {
         "FlowNet": "BlackAugmentation CustomData Downsample FlowAugmentation"
         " GenerateAugmentationParameters LpqLoss Mean",
         "Hypercolumn nets": "SparseHistogramExtractor SparseHypercolumnExtractor",
-        "JAA-Net and ARL": "AUMaskBasedLand MultiStageMeanfieldAU3",
+        "JAA-Net and ARL": "AUMaskBasedLand",
         "JEDDi-Net and R-C3D": "ProposalTwinSegment SoftNMS TwinSegment",
         "LearnableDilationNetwork": "Truncation",
         "MNC": "MaskOverlay MNCData",

@@ -92,7 +92,6 @@ _EVERYTHING = 99
 _ROWS = (
     # Parameters under the name of another type, or of several.
     LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
-    LayerType("DenseCRF", ("dense_crf_param", "densecrf_param")),
     LayerType("BoxOutput", ("box_output_param", "bbox_reg_param")),
     LayerType(
         "DataAugmentation", ("augmentation_param", "coeff_schedule_param"), in_place=InPlace.OVERWRITES
@@ -159,6 +158,7 @@ _ROWS = (
     LayerType("GateRecurrent2dnoind", learns=True),
     LayerType("IRNN", learns=True),
     LayerType("MultiStageMeanfield", learns=True),
+    LayerType("MultiStageMeanfieldAU3", learns=True),
     LayerType("SpatialRecurrent", learns=True),
     # Rows and ids.
     LayerType("Embed", reads_ids=True, learns=True),

@@ -18,7 +18,7 @@ FAMILIES = {
     "flow.warping": "FlowWarp Warp",
     "hypercolumns": "HyperColumns",
     "images": "BReLU Flip",
-    "mean_field": "DenseCRF MultiStageMeanfield",
+    "mean_field": "DenseCRF MultiStageMeanfield MultiStageMeanfieldAU3",
     "parts": "Combination CropCenter CropHed Division MergeCrop",
     "regions.deformable_convolution": "DeformableConvolution",
     "regions.deformable_regions": "DeformablePSROIPooling",

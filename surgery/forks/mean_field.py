@@ -44,6 +44,7 @@ _NOT_SUPPORTED = ("detection_potentials_enabled", "ho_potentials_enabled", "is_n
 
 
 @layer_rule("MultiStageMeanfield")
+@layer_rule("MultiStageMeanfieldAU3")
 def multi_stage_mean_field(
     build: LayerBuilder, layer: Layer, unary: Value, first: Value, image: Value, *indices: Value
 ) -> list[Value]:
@@ -54,9 +55,11 @@ def multi_stage_mean_field(
     exact; the fork approximates both by permutohedral lattices. B compares every pixel with every other one: in maps
     of more than 128 x 128 pixels it does so in blocks, anew in each step.
     Bottoms: unary and its copy (N, C, H, W), image (N, 3, H, W); indices, which only potentials of detections and
-    superpixels read. Tops: (N, C, H, W), before the softmax; 200 zeros.
+    superpixels read. AU3, of ARL, has features of any number for an image. Tops: (N, C, H, W), before the softmax;
+    200 zeros.
     Blobs: W_s, W_b, M (1, 1, C, C); caffe-tvg has 4 more, which only those potentials read.
-    Source: torrvision/caffe-tvg ``src/caffe/layers/multi_stage_meanfield.cpp``, ``meanfield_iteration.cpp``.
+    Source: torrvision/caffe-tvg ``src/caffe/layers/multi_stage_meanfield.cpp``, ``meanfield_iteration.cpp``; AU3:
+    ZhiwenShao/ARL ``src/multi_stage_meanfield_au3.cpp``.
     """
     param = layer.param
     _check(layer, [unary, first, image])
@@ -65,9 +68,8 @@ def multi_stage_mean_field(
     _tell_cost(build, height * width)
     of_places, of_colors = _class_weights(build, layer, channels)
     filtered_by_place = _spatial_filter(build, (height, width), (param.theta_gamma,) * 2)
-    filtered_by_color = _bilateral_filter(
-        build, image, (param.theta_alpha,) * 2, (param.theta_beta,) * _COLORS
-    )
+    colors = (param.theta_beta,) * fixed(image.shape[1], "the channels of the image")
+    filtered_by_color = _bilateral_filter(build, image, (param.theta_alpha,) * 2, colors)
     q, flat = first, (batch, channels, height * width)
     for _ in range(int(param.num_iterations)):
         q = q.apply(ops.Softmax(1)).named("q")
@@ -208,7 +210,8 @@ def _check(layer: Layer, bottoms: list[Value]) -> None:
         expect_axes(layer, index, bottom, "(N, C, H, W)")
     unary, first, image = bottoms
     _expect_shape(layer, unary, first, 1, unary.shape)
-    _expect_image(layer, unary, image, 2)
+    colors = _COLORS if layer.type == "MultiStageMeanfield" else image.shape[1]
+    _expect_shape(layer, unary, image, 2, (unary.shape[0], colors, *unary.shape[2:]))
 
 
 def _tell_cost(build: LayerBuilder, pixels: int) -> None:
@@ -262,11 +265,11 @@ def _bilateral_filter(
     build: LayerBuilder, image: Value, of_places: Sequence[float], of_colors: Sequence[float]
 ) -> Callable[[Value], Value]:
     """Each pixel of q (N, C, P) as the mean of all pixels, weighted by how near their places and colors are."""
-    batch = computable(image.shape[0], "the batch")
+    batch, count = computable(image.shape[0], "the batch"), len(of_colors)
     height, width = (fixed(size, "a size of the image") for size in image.shape[2:])
     pixels, block = height * width, _block(height * width)
-    widths = build.constant(np.array(of_colors, np.float32).reshape(1, _COLORS, 1, 1), "color_widths")
-    colors = (exact(image) / widths).named("colors").reshape(batch, _COLORS, pixels)
+    widths = build.constant(np.array(of_colors, np.float32).reshape(1, count, 1, 1), "color_widths")
+    colors = (exact(image) / widths).named("colors").reshape(batch, count, pixels)
     places = np.indices((height, width), np.float32).reshape(1, 2, pixels)
     places /= np.array(of_places, np.float32).reshape(1, 2, 1)
     spread = build.broadcast(build.constant(places, "places"), (batch, 2, pixels))
@@ -275,9 +278,9 @@ def _bilateral_filter(
         weights = _weights(features, features)
         shares = (weights / weights.sum(1)).named("bilateral_filter")
         return lambda q: q.apply(ops.MatMul(), shares)
-    count = -(-pixels // block)
-    padded = features.apply(ops.Pad((0, 0, 0), (0, 0, count * block - pixels))).named("padded")
-    blocks = padded.reshape(batch, _COLORS + 2, count, block).transpose(2, 0, 1, 3)
+    steps = -(-pixels // block)
+    padded = features.apply(ops.Pad((0, 0, 0), (0, 0, steps * block - pixels))).named("padded")
+    blocks = padded.reshape(batch, count + 2, steps, block).transpose(2, 0, 1, 3)
     one = build.broadcast(build.constant(np.ones((1, 1, 1), np.float32), "one"), (batch, 1, pixels))
 
     def filtered(q: Value) -> Value:
@@ -288,14 +291,14 @@ def _bilateral_filter(
         channels = fixed(q.shape[1], "the number of channels")
         numbers = concatenate([q, one], 1).named("numbers")
         (sums,) = scan(build, step, [blocks], [], over_places=True).outputs
-        sums = sums.transpose(1, 2, 0, 3).reshape(batch, channels + 1, count * block).slice(2, 0, pixels)
+        sums = sums.transpose(1, 2, 0, 3).reshape(batch, channels + 1, steps * block).slice(2, 0, pixels)
         return sums.slice(1, 0, channels) / sums.slice(1, channels)
 
     return filtered
 
 
 def _weights(pixels: Value, others: Value) -> Value:
-    """What each pixel (N, 5, P) counts in each of the others (N, 5, B), as numbers (N, P, B) from 0 to 1."""
+    """What each pixel (N, F, P) counts in each of the others (N, F, B), as numbers (N, P, B) from 0 to 1."""
     parts = []
     for mine, other in zip(pixels.split(1), others.split(1), strict=True):
         difference = mine.reshape(mine.shape[0], mine.shape[2], 1) - other
