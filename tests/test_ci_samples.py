@@ -182,6 +182,8 @@ def test_the_cache_is_kept_when_a_model_fails(
     assert failed.startswith("prototrt batch")
     assert any("prototrt cache prune" in command for command in codes)
     assert os.listdir(repository / ".prototrt-cache")
+    rows = [line for line in (repository / "report.md").read_text().splitlines() if line.startswith("| `")]
+    assert [row.split(" | ")[0] for row in rows] == ["| `bad`", "| `good`"]
 
 
 @pytest.mark.slow

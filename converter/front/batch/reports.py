@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.visible import visible, visible_line
-from prototrt.caffe_proto.common.wording import Command, command_words
+from prototrt.caffe_proto.common.wording import Command, command_words, shortened
 from prototrt.converter.files.writing.files import result_text
 from prototrt.converter.front.batch.entry import Outcome, Status, worst_exit_code
 
@@ -113,31 +113,43 @@ def _kind(outcome: Outcome) -> str | None:
 
 
 def markdown_report(result: BatchResult) -> str:
-    """A table of the models, and the messages of those that failed."""
-    lines = [
-        f"### {_name(Path(result.file).name)}",
-        "",
-        result.summary,
-        "",
-        "| model | result | s | size | off by at most | warnings |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-        *map(_row, result.outcomes),
-    ]
-    for outcome in result.outcomes:
-        if outcome.message and outcome.status is not Status.SKIPPED:
+    """A table of the models that failed, with reasons and fixes, then one of the others, then whole messages."""
+    bad = [each for each in result.outcomes if not (each.status.is_good or each.status is Status.SKIPPED)]
+    others = [each for each in result.outcomes if each not in bad]
+    lines = [f"### {_name(Path(result.file).name)}", "", result.summary]
+    if bad:
+        lines += ["", "| model | result | reason | fix |", "| --- | --- | --- | --- |"]
+        lines += [_row(each, *_reason_and_fix(each)) for each in bad]
+    if others:
+        head = "| model | result | s | size | off by at most | warnings |"
+        lines += ["", head, "| --- | --- | ---: | ---: | ---: | ---: |", *map(_row_of_numbers, others)]
+    for outcome in bad:
+        if outcome.message:
             text, fence = visible(outcome.message).rstrip(), _fence(outcome.message, 3)
             lines += ["", f"**{_name(outcome.entry.name)}**", "", fence, text, fence]
     return "\n".join(lines) + "\n"
 
 
-def _row(outcome: Outcome) -> str:
+def _reason_and_fix(outcome: Outcome) -> tuple[str, str]:
+    """The first line of the message, and its first fix, as code."""
+    first, *rest = visible(outcome.message).splitlines() or [""]
+    fix = next((line.partition("fix: ")[2] for line in rest if line.lstrip().startswith("fix: ")), None)
+    return _cell(shortened(first) or outcome.status.value), "" if fix is None else _cell(shortened(fix))
+
+
+def _row_of_numbers(outcome: Outcome) -> str:
     facts = outcome.facts
     size = text_of_bytes(facts["bytes"]) if "bytes" in facts else ""
+    return _row(outcome, f"{outcome.seconds:.1f}", size, _largest(outcome), str(len(outcome.warnings) or ""))
+
+
+def _row(outcome: Outcome, *cells: str) -> str:
     result = f"{_SIGNS.get(outcome.status, '❌')} {outcome.status.value}"
-    count = str(len(outcome.warnings) or "")
-    name = _name(outcome.entry.name).replace("|", r"\|")
-    cells = (name, result, f"{outcome.seconds:.1f}", size, _largest(outcome), count)
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join((_cell(outcome.entry.name), result, *cells))} |"
+
+
+def _cell(text: str) -> str:
+    return _name(text).replace("|", r"\|")
 
 
 def _largest(outcome: Outcome) -> str:

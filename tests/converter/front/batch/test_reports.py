@@ -119,6 +119,18 @@ def test_json_has_everything() -> None:
     }
 
 
+def test_failed_models_stand_first_with_what_to_do() -> None:
+    rows = [line for line in markdown_report(RESULT).splitlines() if line.startswith("| `")]
+    assert rows[0] == '| `wrong` | ❌ failed | `a.prototxt:1: layer "x" & more` | ```` ```mend``` ```` |'
+    assert [row.split("`")[1] for row in rows] == [
+        *("wrong", "ours", "slow", "large", "gone", "good", "old\\|er", "later")
+    ]
+    whole = BatchResult("models.yaml", RESULT.began, 1.0, RESULT.outcomes[:2])
+    assert "| reason |" not in markdown_report(whole)
+    lost = BatchResult("models.yaml", RESULT.began, 1.0, RESULT.outcomes[2:4])
+    assert "| size |" not in markdown_report(lost)
+
+
 def test_markdown(check_text: Callable[[Path, str], None]) -> None:
     check_text(GOLDENS / "batch" / "report.md", markdown_report(RESULT))
 
@@ -223,7 +235,7 @@ def test_markdown_of_any_name_as_it_is_rendered(render: Callable[[str], str], te
     assert shown.tags == plain.tags
     assert {*shown.tags} <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "strong", "pre", "code"}
     assert shown.texts["strong"] == [visible_line(text) or "  "]
-    assert shown.texts["td"][::6] == [visible_line(text) or "  ", visible_line(f"{text}x")]
+    assert shown.texts["td"][::4] == [visible_line(text) or "  ", visible_line(f"{text}x"), ""]
     assert shown.texts["code"][-1] == visible(text or "why").rstrip() + "\n"
 
 
@@ -232,7 +244,7 @@ def test_markdown_of_any_name_as_it_is_rendered(render: Callable[[str], str], te
 def test_a_name_is_no_link(render: Callable[[str], str], link: str) -> None:
     """As code, which sites leave alone also where they look for mentions, numbers of issues and formulas."""
     html = render(markdown_report(named(link)))
-    assert html.count(f"<code>{escape(link)}</code>") == 2
+    assert html.count(f"<code>{escape(link)}</code>") == 3
     assert not re.search(r"<(a|img|del|details|input)\b", html)
 
 
