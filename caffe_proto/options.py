@@ -31,14 +31,14 @@ class LoadOptions(Options):
     )  # a field
     level: int = option("The NetState level to read the net for; by default 0.", 0, shown="N")
     stages: Names = option(
-        "The NetState stages to read the net for.", (), shown="NAME", called="stage net_stage"
+        "The NetState stages to read the net for.", (), shown="NAME", called="net_stage", once="stage"
     )
     random_weights: int | None = at_least(0, "Draw random weights from this seed.", shown="SEED")
     allow_unknown: bool = option("Drop unknown fields that only matter to training.", False)
     overrides: Overrides | None = option(
         Worded(
             "Set fields of the layers whose names match, as in {}.",
-            Option("overrides", {"lstm*.recurrent_param.cell_activation": "ReLU"}),
+            Option("overrides", {"conv*.convolution_param.pad": "1"}),
         ),
         called="set",
     )

@@ -171,7 +171,7 @@ def test_run_refuses(arguments: list[str], code: int, message: str, net: list[st
 
 def test_all_blobs(net: list[str], tmp_path: Path) -> None:
     """As in Caffe's net.blobs: a blob that is written in place has its last value."""
-    found = results(tmp_path, *net, "--inputs", npy(tmp_path), "--outputs", "all")
+    found = results(tmp_path, *net, "--inputs", npy(tmp_path), "--output", "all")
     assert {name: float(array.max()) for name, array in found.items()} == {"twice": 6, "y": 7}
 
 
@@ -179,18 +179,20 @@ def test_blobs_by_name(tmp_path: Path) -> None:
     inputs = {"data": np.zeros((40, 1, 32, 16), np.float32), "cont": np.ones((40, 1), np.float32)}
     write_npz(tmp_path / "in.npz", inputs)
     found = results(
-        tmp_path, DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "--outputs", "lstm1,prob"
+        tmp_path,
+        DEPLOY,
+        WEIGHTS,
+        "--inputs",
+        str(tmp_path / "in.npz"),
+        "--output",
+        "lstm1",
+        "--output",
+        "prob",
     )
-    every = results(tmp_path, DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "--outputs", "all")
+    every = results(tmp_path, DEPLOY, WEIGHTS, "--inputs", str(tmp_path / "in.npz"), "--output", "all")
     assert list(found) == ["lstm1", "prob"]
     assert {"conv1", "pool2", "ip1", "lstm1", "score", "prob"} <= every.keys()
     np.testing.assert_array_equal(found["lstm1"], every["lstm1"])
-
-
-def test_outputs_are_named_once(net: list[str], tmp_path: Path) -> None:
-    result = run("run", *net, "--inputs", npy(tmp_path), "--output", "y", "--outputs", "all", "-o", "out.npz")
-    assert result.exit_code == 2
-    assert result.stderr.endswith("Error: --outputs and --output both name blobs: give one of them\n")
 
 
 # ---------------------------------------------------------------- names of what is written

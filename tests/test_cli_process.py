@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import prototrt
-from prototrt.converter.front.commandline.frame import Guarded
+from prototrt.converter.front.commandline.frame import GuardedCommand
 from prototrt.tests.command_line import run
 from prototrt.tests.fresh_python import ROOT
 
@@ -95,7 +95,7 @@ def test_ctrl_c_before_the_command_runs(monkeypatch: pytest.MonkeyPatch) -> None
     def stopped(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Guarded, "parse_args", stopped)
+    monkeypatch.setattr(GuardedCommand, "parse_args", stopped)
     result = run("layers")
     assert (result.exit_code, result.stderr.strip()) == (130, "stopped")
 

@@ -94,7 +94,7 @@ COMMANDS = [
     ("verify", *NET),
     ("verify", *NET, "--output", "all", "--precision", "int8"),
     ("calibrate", *NET, "--inputs", "net.npz", "-o", "scales.json"),
-    ("run", *NET, "--inputs", "net.npz", "-o", "out.npz", "--outputs", "all"),
+    ("run", *NET, "--inputs", "net.npz", "-o", "out.npz", "--output", "all"),
     ("triton", *NET, "-o", "REPOSITORY", "--name", "model"),
     ("batch", "models.yaml", "-o", "out", "--jobs", "1", "--keep-going", *REPORTS),
     ("batch", "models.yaml", "-o", "out", "--dry-run"),

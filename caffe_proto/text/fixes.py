@@ -61,6 +61,8 @@ def _is_longer(name: str, short: str) -> bool:
     return name.startswith(f"{short}_") or (is_param and name.startswith(stem))
 
 
+ANY_VALUE = "VALUE"
+"""What stands for a value in a fix. Whoever fills it in as it stands has no placeholder of this name."""
 _SHORTEST = 2
 """Letters that do not yet tell one message from others."""
 _NUMBERS = (
@@ -85,8 +87,8 @@ def fix_of_value(field: FieldDescriptor, value: str) -> str:
         return fix
     if field.cpp_type in _NUMBERS and value.lower() in _OF_OTHER_TYPES:
         return "write a number"
-    if value.isidentifier() and field.cpp_type in _NUMBERS:
-        define = Option("define", {value: "VALUE"})
+    if value.isidentifier() and field.cpp_type in _NUMBERS and value != ANY_VALUE:
+        define = Option("define", {value: ANY_VALUE})
         return Worded("write a number; or fill it in, if this is a template: {}", define)
     if field.enum_type is not None:
         return "write one of these names"

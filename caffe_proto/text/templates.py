@@ -13,6 +13,7 @@ from itertools import islice
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.text.fixes import ANY_VALUE
 
 _PLACEHOLDER = r"""
       \$ \{ \s* (?P<braces> \w+ ) \s* \}
@@ -117,7 +118,7 @@ def _refuse_missing(missing: Mapping[str, int], text: str, file: str) -> None:
     raise NetError(
         f"this is a template: there are no values for {', '.join(names)}{others}",
         where=f"{file}:{text.count(chr(10), 0, missing[names[0]]) + 1}",
-        fix=Worded("give values: {}", Option("define", dict.fromkeys(names, "VALUE"))),
+        fix=Worded("give values: {}", Option("define", dict.fromkeys(names, ANY_VALUE))),
     )
 
 

@@ -186,7 +186,7 @@ def with_state_file(file: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Notation:
     """How the values of a type are written: in words of a command line, of which help shows ``shown``, or in YAML.
 
     ``read`` reads a word, ``collect`` joins what several words gave; None if there is one word. They follow each other
@@ -224,28 +224,27 @@ def _open_sizes(sizes: Sequence[str]) -> str:
     )
 
 
-WORDS = Written("WORD,...", words_from_text, _joined)
-WRITTEN: Mapping[str, Written] = {
-    "Definitions": Written("NAME=VALUE", definition_from_text, dict, ""),
-    "ImageSize": Written("SIZE|HEIGHTxWIDTH", sizes_from_text),
-    "Names": Written("NAME", str, tuple),
-    "Numbers": Written("NUMBER,...", numbers_from_text),
-    "OpenShapes": Written("NAME:SIZExSIZE...", open_shape_from_text, dict, ":", _open_sizes),
-    "Overrides": Written("LAYER.FIELD=VALUE", override_from_text, dict, "", ",".join),
-    "Plugins": Written("TYPE=NAME:VERSION[:NAMESPACE]", plugin_from_text, dict, ""),
-    "PoolSizes": Written("POOL:SIZE,...", pools_from_text, pair=""),
-    "Profiles": Written("NAME=SIZE..SIZE,...", profile_from_text, tuple, "=", "..".join),
-    "Recurrences": Written("OUTPUT=INPUT", recurrence_from_text, dict, ""),
-    "Replacements": Written("LAYER=FILE.py:FUNCTION", replacement_from_text, dict, ""),
-    "Shapes": Written("NAME:SIZExSIZE...,...", shape_from_text, dict, ":", "x".join, is_one_word=True),
-    "SizeRanges": Written("NAME=MIN..OPT..MAX", range_from_text, dict, "=", "..".join),
-    "States": Written("bind|zero|const FILE.npz", state_from_text),
-    "Trust": Written("DIGEST", trust_from_text),
-    "Words": WORDS,
+WORDS = Notation("WORD,...", words_from_text, _joined)
+NOTATIONS: Mapping[str, Notation] = {
+    "Definitions": Notation("NAME=VALUE", definition_from_text, dict, ""),
+    "ImageSize": Notation("SIZE|HEIGHTxWIDTH", sizes_from_text),
+    "Names": Notation("NAME", str, tuple),
+    "Numbers": Notation("NUMBER,...", numbers_from_text),
+    "OpenShapes": Notation("NAME:SIZExSIZE...", open_shape_from_text, dict, ":", _open_sizes),
+    "Overrides": Notation("LAYER.FIELD=VALUE", override_from_text, dict, "", ",".join),
+    "Plugins": Notation("TYPE=NAME:VERSION[:NAMESPACE]", plugin_from_text, dict, ""),
+    "PoolSizes": Notation("POOL:SIZE,...", pools_from_text, pair=""),
+    "Profiles": Notation("NAME=SIZE..SIZE,...", profile_from_text, tuple, "=", "..".join),
+    "Recurrences": Notation("OUTPUT=INPUT", recurrence_from_text, dict, ""),
+    "Replacements": Notation("LAYER=FILE.py:FUNCTION", replacement_from_text, dict, ""),
+    "Shapes": Notation("NAME:SIZExSIZE...,...", shape_from_text, dict, ":", "x".join, is_one_word=True),
+    "SizeRanges": Notation("NAME=MIN..OPT..MAX", range_from_text, dict, "=", "..".join),
+    "States": Notation("bind|zero|const FILE.npz", state_from_text),
+    "Trust": Notation("DIGEST", trust_from_text),
 }
 """By the names of types. Values of all others are a word, a number, true or false."""
 
 
-def written_of(option_field: Field[Any]) -> Written | None:
+def notation_of(option_field: Field[Any]) -> Notation | None:
     """How the values of a field are written; None for a word, a number, and true or false."""
-    return WORDS if takes_words(option_field) else WRITTEN.get(type_of(option_field))
+    return WORDS if takes_words(option_field) else NOTATIONS.get(type_of(option_field))

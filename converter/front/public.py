@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from prototrt.converter.checking.selftest.results import SelfTest
     from prototrt.converter.checking.verification.verification import Verification
     from prototrt.converter.conversion import Converted
-    from prototrt.converter.front.batch.prune import Pruned
+    from prototrt.converter.front.batch.prune import PrunedCache
     from prototrt.converter.front.batch.reports import BatchResult
     from prototrt.converter.front.parameters.editing import EditedWeights, ParameterList
     from prototrt.converter.running.sessions.session import Session
@@ -366,7 +366,7 @@ def _notebook_batch(total: int) -> Callable[[object], object]:
 
 def prune_cache(
     folder: PathLike, *, older_than: float | None = None, max_size: int | str | None = None
-) -> Pruned:
+) -> PrunedCache:
     """Remove conversions from the cache of a batch: all, or those not used for ``older_than`` days, and then the
     least recently used ones above ``max_size``: bytes, or a text with a unit, such as ``"10GB"``.
 

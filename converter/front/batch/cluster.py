@@ -138,9 +138,9 @@ class ClusterPool:
 
     def _refuse_lost(self) -> None:
         if self._client.status != "running":
-            raise self._lost()
+            raise self._loss()
 
-    def _lost(self) -> LostPoolError:
+    def _loss(self) -> LostPoolError:
         return LostPoolError(
             "the Dask scheduler is gone",
             where=self._address,
@@ -158,7 +158,7 @@ class ClusterPool:
         try:
             scheduler_info = self._client.sync(self._client.scheduler.identity, n_workers=-1)
         except OSError as error:
-            raise self._lost() from error
+            raise self._loss() from error
         return list(scheduler_info["workers"].values())
 
     def _why_nowhere(self, entry: Entry) -> str | None:

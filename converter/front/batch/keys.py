@@ -22,7 +22,7 @@ from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.weights_choice import no_weights_error, two_sources_error
-from prototrt.converter.files.written_values import Written, file_of_state, with_state_file, written_of
+from prototrt.converter.files.written_values import Notation, file_of_state, notation_of, with_state_file
 from prototrt.converter.front.batch.tree import Place
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.options import (
@@ -63,7 +63,9 @@ OUTPUTS = tuple(name for name, each in FIELDS.items() if "writes" in each.metada
 CONTENT = tuple(name for name in FILES if "writes" not in FIELDS[name].metadata)
 """Files that decide what is computed. What a conversion also updates changes the time that it takes."""
 _CALLED = {
-    called: name for name, each in FIELDS.items() for called in each.metadata.get("called", "").split()
+    called: name
+    for name, each in FIELDS.items()
+    for called in (*each.metadata.get("called", "").split(), each.metadata.get("once", name))
 }
 """Keys that are called as on the command line."""
 
@@ -187,7 +189,7 @@ def in_the_list(error: OptionsError, place: Place, inherited: Sequence[str] = ()
 
 
 def _value(name: str, option: Field[Any], place: Place) -> Any:
-    kind, written, key = type_of(option), written_of(option), shown(name)
+    kind, written, key = type_of(option), notation_of(option), shown(name)
     if kind == "bool":
         return place.truth(key)
     if kind in _NUMBERS:
@@ -223,18 +225,18 @@ def _number(kind: str, key: str, place: Place) -> float:
         raise place.error(f'{key} is "{text}", expected {expected}') from None
 
 
-def _word(written: Written, key: str, place: Place) -> str:
+def _word(written: Notation, key: str, place: Place) -> str:
     """What stands for it on a command line: a text, or the pairs of a mapping."""
     if isinstance(place.content, dict) and written.pair:
         return ",".join(_pairs(written, key, place.content))
     return place.text(key)
 
 
-def _pairs(written: Written, key: str, content: Mapping[str, Place]) -> list[str]:
+def _pairs(written: Notation, key: str, content: Mapping[str, Place]) -> list[str]:
     return [f"{name}{written.pair}{_text(written, key, each)}" for name, each in content.items()]
 
 
-def _text(written: Written, key: str, place: Place) -> str:
+def _text(written: Notation, key: str, place: Place) -> str:
     if written.join is None or not isinstance(place.content, list):
         return place.text(key)
     return written.join([element.text(key) for element in place.content])

@@ -18,7 +18,7 @@ _DAY = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedCache:
     """What was removed and what is left, in conversions and bytes."""
 
     removed: int
@@ -42,7 +42,7 @@ class _CachedConversion:
     bytes: int
 
 
-def prune(folder: str, older_than: float | None = None, max_bytes: int | None = None) -> Pruned:
+def prune(folder: str, older_than: float | None = None, max_bytes: int | None = None) -> PrunedCache:
     """Remove conversions not used for that many days, then the least recently used ones above that many bytes.
 
     Without either, remove everything. Batches may run at the same time: they find complete conversions, or none.
@@ -62,7 +62,7 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     for kept in gone:
         discard(root, kept.folder)
     gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in kept_ones)
-    return Pruned(len(gone), gone_bytes, len(kept_ones) - len(gone), all_bytes - gone_bytes)
+    return PrunedCache(len(gone), gone_bytes, len(kept_ones) - len(gone), all_bytes - gone_bytes)
 
 
 def _is_too_much(

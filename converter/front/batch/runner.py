@@ -130,11 +130,11 @@ class _BatchRun:
         if outcome is None:
             outcome = self._pool.run(entry)
             if outcome.status is Status.CONVERTED:
-                outcome = _kept(self._cache, key, outcome)
+                outcome = _cached_outcome(self._cache, key, outcome)
         return replace(outcome, warnings=(*texts, *outcome.warnings))
 
 
-def _kept(cache: Cache, key: str, outcome: Outcome) -> Outcome:
+def _cached_outcome(cache: Cache, key: str, outcome: Outcome) -> Outcome:
     """The conversion is done even where the cache cannot keep it."""
     try:
         cache.store(key, outcome)

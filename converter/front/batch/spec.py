@@ -159,13 +159,13 @@ def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -
 
 
 def _file(place: Place, base: Path, words: Mapping[str, str], text: str) -> str:
-    return str(base / _filled(place, text, words))
+    return str(base / _text_with_names(place, text, words))
 
 
 def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
     if place.is_null:
         return None
-    text = str(base / _filled(place, place.text("weights"), words))
+    text = str(base / _text_with_names(place, place.text("weights"), words))
     if not _GLOB.search(text):
         return text
     matches = sorted(glob.glob(text, recursive=True))
@@ -174,7 +174,7 @@ def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
     return matches[0]
 
 
-def _filled(place: Place, text: str, words: Mapping[str, str]) -> str:
+def _text_with_names(place: Place, text: str, words: Mapping[str, str]) -> str:
     """The text with {stem} and the like replaced. Only names stand in braces: a width would make any length."""
     try:
         pieces = list(Formatter().parse(text))
@@ -197,7 +197,9 @@ def _name(fields: Fields, cell: Fields, prototxt: str, base: Path) -> str:
     text = place.text("name")
     placed = [key for key in labels if f"{{{key}}}" in text]
     return _plain(
-        "-".join([_filled(place, text, words), *(labels[key] for key in labels if key not in placed)])
+        "-".join(
+            [_text_with_names(place, text, words), *(labels[key] for key in labels if key not in placed)]
+        )
     )
 
 

@@ -48,12 +48,12 @@ class Watch:
 
     def _look(self) -> None:
         while not self._stopped.wait(_SECONDS_BETWEEN_LOOKS):
-            self.verdict = self._judged()
+            self.verdict = self._current_verdict()
             if self.verdict or self._process.poll() is not None:
                 kill_with_children(self._process)  # one that lives on would keep the pipe to us open
                 return
 
-    def _judged(self) -> Status | None:
+    def _current_verdict(self) -> Status | None:
         if self._end is not None and time.monotonic() > self._end:
             return Status.TIMED_OUT
         if self._memory is not None and (memory_of(self._process.pid) or 0) > self._memory:

@@ -27,7 +27,7 @@ def work(entry: Entry) -> Outcome:
     began = time.perf_counter()
     try:
         with silent():  # the outcome has them
-            warnings, facts = _converted(entry)
+            warnings, facts = _conversion_facts(entry)
         return Outcome(entry, Status.CONVERTED, 0, time.perf_counter() - began, "", warnings, facts)
     except Exception as error:
         status, exit_code, message = _failure(entry, error)
@@ -51,7 +51,7 @@ def _begun(entry: Entry) -> PreparedConversion:
     return begin_conversion(entry.prototxt, options, lambda graph: graph.in_words_of(list_words))
 
 
-def _converted(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _conversion_facts(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The warnings, and the facts for a report."""
     conversion = _begun(entry)
     graph = conversion.graph

@@ -44,7 +44,7 @@ class Worker:
         """The outcome, whatever happens to the process."""
         began = time.perf_counter()
         read = {file: identity_of(file) for file in (entry.prototxt, entry.weights) if file is not None}
-        process = self._started()
+        process = self._live_process()
         assert process.stdin is not None
         assert process.stdout is not None
         watch = Watch(process, entry.timeout, entry.memory or usual_limit())
@@ -80,7 +80,7 @@ class Worker:
                 _close_quietly(stream)
         self._stderr.close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _live_process(self) -> subprocess.Popen[bytes]:
         """The process, or a new one if none is alive."""
         if self._process is None or self._process.poll() is not None:
             self._stderr.seek(0)

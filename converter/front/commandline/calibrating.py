@@ -74,7 +74,7 @@ def scales_of(
 ) -> ScalesReport:
     """What the command was asked for; nothing is written yet."""
     if sources.merge:
-        return _merged(model, loading, calibrating, written)
+        return _merged_scales(model, loading, calibrating, written)
     from prototrt.converter.checking.calibration.calibration import adopt
     from prototrt.converter.checking.calibration.exporting import table_text
     from prototrt.converter.conversion import load_with_weights
@@ -89,8 +89,8 @@ def scales_of(
             options = replace(calibrating, rewriting=rewriting, progress=progress)
             calibration = calibrate(net, options, every_blob=written.export_cache is not None)
     texts = {}
-    if written.target is not None:
-        texts[written.target] = calibration.scales.text()
+    if written.file is not None:
+        texts[written.file] = calibration.scales.text()
     if written.export_cache is not None:
         scales = {name: record.scale for name, record in calibration.scales.records.items()}
         texts[written.export_cache] = table_text(net, scales, written.export_cache)
@@ -101,7 +101,7 @@ def _next_step(
     model: str, loading: LoadOptions, rewriting: RewriteOptions, written: ScalesFiles
 ) -> str | None:
     """The command that uses the file of scales; None if there is no such file."""
-    if written.target is None:
+    if written.file is None:
         return None
     weights = (
         ["--random-weights", str(loading.random_weights)]
@@ -109,11 +109,11 @@ def _next_step(
         else [str(loading.weights)]
     )
     preprocess = ["--preprocess"] if rewriting.preprocess else []
-    scaled = ["--precision", "int8", "--scales", written.target, "-o", f"{Path(model).stem}.plan"]
+    scaled = ["--precision", "int8", "--scales", written.file, "-o", f"{Path(model).stem}.plan"]
     return joined(["prototrt", "convert", model, *weights, *preprocess, *scaled])
 
 
-def _merged(
+def _merged_scales(
     model: str, loading: LoadOptions, calibrating: CalibrateOptions, written: ScalesFiles
 ) -> ScalesReport:
     """MODEL and WEIGHTS are the files; their own method counts unless the user states one."""
@@ -121,9 +121,9 @@ def _merged(
 
     if loading.weights is None:
         raise click.UsageError("--merge needs two files of scales")
-    if written.target is None or written.export_cache is not None:
+    if written.file is None or written.export_cache is not None:
         raise click.UsageError("--merge writes -o FILE.json alone: export that with --scales")
     calibration: Calibration = merge(
         [model, str(loading.weights)], calibrating.method if is_on_command_line("method") else None
     )
-    return ScalesReport(calibration, {written.target: calibration.scales.text()})
+    return ScalesReport(calibration, {written.file: calibration.scales.text()})

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import click
 
 from prototrt.caffe_proto.common.options import option_fields
-from prototrt.converter.front.commandline.frame import Guarded
+from prototrt.converter.front.commandline.frame import GuardedCommand
 from prototrt.converter.front.commandline.options.common import common_options, json_option
 from prototrt.converter.front.commandline.options.groups import field_option, options
 from prototrt.converter.front.commandline.options.sections import place_in_help
@@ -37,8 +37,8 @@ def command(
         hints = {name: each.annotation for name, each in taken.items()}
         kinds = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
         last = [json_option, common_options] if "as_json" in taken else [common_options]
-        declared = [*further, *_declared(kinds.values(), further, only or {}), *last]
-        make = group.command(**settings) if group else click.command(cls=Guarded, **settings)
+        declared = [*further, *_field_options(kinds.values(), further, only or {}), *last]
+        make = group.command(**settings) if group else click.command(cls=GuardedCommand, **settings)
         made: click.Command = make(options(*declared)(_with_objects(function, kinds)))
         made.params.sort(key=place_in_help)
         return made
@@ -46,19 +46,18 @@ def command(
     return decorate
 
 
-def _declared(
+def _field_options(
     kinds: Iterable[type[Any]], further: Sequence[Decorator], only: Mapping[type[Any], Sequence[str]]
 ) -> list[Decorator]:
     """The options of fields, but for those that are declared by themselves."""
-    own = _parameters(further)
-    names, spellings = {each.name for each in own}, {spelling for each in own for spelling in each.opts}
+    names = {each.name for each in _parameters(further)}
     chosen = {
         field.name: kind
         for kind in kinds
         for field in option_fields(kind)
         if field.name in only.get(kind, (field.name,)) and field.name not in names
     }
-    return [field_option(kind, name, spellings) for name, kind in chosen.items()]
+    return [field_option(kind, name) for name, kind in chosen.items()]
 
 
 def _parameters(decorators: Sequence[Decorator]) -> list[click.Parameter]:
@@ -71,7 +70,7 @@ def _with_objects(function: Callable[..., None], kinds: Mapping[str, type[Any]])
     names = {keyword: {field.name for field in fields(kind)} for keyword, kind in kinds.items()}
 
     @wraps(function)
-    def called(**values: Any) -> None:
+    def command_function(**values: Any) -> None:
         made = {
             keyword: kind(**{name: values[name] for name in names[keyword] & values.keys()})
             for keyword, kind in kinds.items()
@@ -79,4 +78,4 @@ def _with_objects(function: Callable[..., None], kinds: Mapping[str, type[Any]])
         others = values.keys() - set().union(*names.values())
         function(**{name: values[name] for name in others}, **made)
 
-    return called
+    return command_function

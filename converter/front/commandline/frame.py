@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.front.commandline.failures import failure_of
-from prototrt.converter.front.commandline.foreign_options import explained
+from prototrt.converter.front.commandline.foreign_options import explained, in_words_of_today
 from prototrt.converter.front.commandline.one_thread import import_numpy_in_one_thread
 from prototrt.converter.front.commandline.options.common import (
     Verbosity,
@@ -27,12 +27,14 @@ from prototrt.converter.front.commandline.options.common import (
 )
 from prototrt.converter.front.commandline.options.parameter_types import with_one_word_each
 from prototrt.converter.front.commandline.options.sections import write_sections
-from prototrt.converter.front.commandline.printing import PRINTED, show, show_lines, waiting
-from prototrt.converter.front.commandline.stopping import Stopped, was_interrupted
+from prototrt.converter.front.commandline.printing import PRINTED, show, show_lines, show_waiting, warn
+from prototrt.converter.front.commandline.stopping import StopRequest, was_interrupted
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
 
+_RENAMED = "prototrt.renamed"
+"""In the context of a command: warnings of old spellings."""
 _CONVERTS = frozenset({"convert", "deepstream", "deploy", "inspect", "new-rule", "triton", "upgrade"})
 """Commands that need NumPy, and do not compute nets."""
 EXIT_CODES = """\b
@@ -61,6 +63,9 @@ class _Program(click.Command):
             return run(*arguments, standalone_mode=False, **others)
         try:
             code = run(*arguments, standalone_mode=False, **others)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show(sys.stdout)
+            code = error.exit_code  # a script whose command is empty must not pass
         except click.ClickException as error:
             error.message = visible(error.message)  # type: ignore[misc]  # final, but nobody has read it
             error.show()
@@ -81,15 +86,16 @@ class _Program(click.Command):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class Guarded(_Program):
+class GuardedCommand(_Program):
     """A command whose failures become messages and exit codes, and whose help has headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_sections(self, ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words, ctx.meta[_RENAMED] = in_words_of_today(with_one_word_each(args), self)
         try:
-            return super().parse_args(ctx, with_one_word_each(args))
+            return super().parse_args(ctx, words)
         except click.NoSuchOption as error:
             raise explained(error) from error
 
@@ -98,9 +104,10 @@ class Guarded(_Program):
             if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal lacks become as \u2603
                 sys.stdout.reconfigure(errors="backslashreplace")
             refuse_files_read_and_written(ctx)
+            warn(ctx.meta.get(_RENAMED, ()))
             if self.name in _CONVERTS and not ctx.params.get("verify"):
                 import_numpy_in_one_thread()
-            with _logging(verbosity()), waiting(visible_line(ctx.command_path)), silent():
+            with _log_to_stderr(verbosity()), show_waiting(visible_line(ctx.command_path)), silent():
                 result = super().invoke(ctx)
             if was_interrupted():  # and a library has swallowed it
                 raise KeyboardInterrupt
@@ -111,7 +118,7 @@ class Guarded(_Program):
             raise
         except KeyboardInterrupt as error:
             _say_stopped()
-            ctx.exit(128 + (error.signal if isinstance(error, Stopped) else signal.SIGINT))
+            ctx.exit(128 + (error.signal if isinstance(error, StopRequest) else signal.SIGINT))
         except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
             _forget_output()
             ctx.exit(0)
@@ -125,7 +132,7 @@ class Guarded(_Program):
 class Commands(_Program, click.Group):
     """Commands under one name, each of them guarded; a group in it is like itself."""
 
-    command_class = Guarded
+    command_class = GuardedCommand
     group_class = type
 
     def resolve_command(
@@ -223,7 +230,7 @@ def _forget_output() -> None:
 
 
 @contextmanager
-def _logging(level: Verbosity) -> Iterator[None]:
+def _log_to_stderr(level: Verbosity) -> Iterator[None]:
     """While a command runs, what our modules log goes to stderr."""
     import logging
 

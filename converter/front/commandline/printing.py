@@ -96,7 +96,7 @@ _lines: list[WaitingLine] = []
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
+def show_waiting(text: str) -> Iterator[None]:
     """Within the block, tell on the terminal that the command works; do nothing elsewhere, and under ``-q``."""
     is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     if not is_terminal or verbosity().quiet:
@@ -154,7 +154,7 @@ class Result(Protocol):
     def as_dict(self) -> dict[str, Any]: ...
 
 
-class Summarized(Result, Protocol):
+class SummarizedResult(Result, Protocol):
     """A result with a summary for people."""
 
     @property
@@ -173,7 +173,7 @@ def print_result(result: R, as_json: bool, in_words: Callable[[R], None]) -> Non
         in_words(result)
 
 
-def tell_summary(result: Summarized) -> None:
+def tell_summary(result: SummarizedResult) -> None:
     """Print the summary of a result, unless ``-q``."""
     for line in [result.summary] if isinstance(result.summary, str) else result.summary:
         tell(line)

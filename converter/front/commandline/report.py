@@ -135,7 +135,7 @@ def print_inspection(inspection: Inspection) -> None:
 
 def print_support(rows: Iterable[LayerSupport]) -> None:
     """The table of supported layers."""
-    table = Table(("layer", "becomes", "notes"), folds=(1, 2))
+    table = Table(("layer", "becomes", "notes"), folds=(0, 1, 2))
     for row in rows:
         table.add_row(row.type, row.becomes, row.notes)
     table.show()

@@ -37,7 +37,7 @@ def was_interrupted() -> bool:
     return isinstance(handler, Interrupt) and handler.has_come
 
 
-class Stopped(KeyboardInterrupt):
+class StopRequest(KeyboardInterrupt):
     """Somebody asked the process to end; ``signal`` says how."""
 
     def __init__(self, number: int) -> None:
@@ -47,12 +47,12 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Within the block, SIGTERM and SIGHUP raise ``Stopped``, once. One that is ignored (``nohup``) stays so."""
+    """Within the block, SIGTERM and SIGHUP raise ``StopRequest``, once. One that is ignored (``nohup``) stays so."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, signal.SIG_IGN)
-        raise Stopped(number)
+        raise StopRequest(number)
 
     before = {each: signal.getsignal(each) for each in _SIGNALS}
     before = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}

@@ -57,7 +57,7 @@ def print_survey(survey: Survey) -> None:
             table.add_row(worded(step, command_line_words), str(count))
         table.show()
     warn([net.note for net in survey.nets if net.note])
-    counts = ", ".join(_counted(verdict, survey.count(verdict)) for verdict in Verdict)
+    counts = ", ".join(_count_text(verdict, survey.count(verdict)) for verdict in Verdict)
     number, tried = len(survey.nets), survey.only_tried
     vain = (
         f"; with the shapes that were tried, {tried} of those that need one did not convert" if tried else ""
@@ -73,7 +73,7 @@ _OF_SEVERAL = {
 }
 
 
-def _counted(verdict: Verdict, count: int) -> str:
+def _count_text(verdict: Verdict, count: int) -> str:
     return f"{count} {verdict.value if count == 1 else _OF_SEVERAL[verdict.value]}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -49,7 +50,7 @@ class Table:
         widths = self._widths()
         widest = sum(widths) + len(_GAP) * len(widths) - 1
         is_narrow = terminal is not None and terminal < widest
-        lines = self._folded(console, widths) if is_narrow else self._whole(console, widths, widest)
+        lines = self._folded_lines(console, widths) if is_narrow else self._whole(console, widths, widest)
         put("".join(f"{line.rstrip()}\n" for line in lines))  # with the terminal's commands for bold headers
 
     def _widths(self) -> list[int]:
@@ -68,23 +69,28 @@ class Table:
             if place in self._sections:
                 yield ""
             for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
-                yield " " + _GAP.join(map(self._aligned, range(len(parts)), parts, widths))
+                yield " " + _GAP.join(map(self._cell_text, range(len(parts)), parts, widths))
         yield bottom
 
-    def _aligned(self, column: int, text: str, width: int) -> str:
+    def _cell_text(self, column: int, text: str, width: int) -> str:
         from rich.cells import cell_len
 
         blanks = " " * (width - cell_len(text))
         return blanks + text if column in self._right else text + blanks
 
-    def _folded(self, console: Console, widths: Sequence[int]) -> Iterator[str]:
-        """The lines of the table on a terminal that is too narrow; words are never cut."""
+    def _folded_lines(self, console: Console, widths: Sequence[int]) -> Iterator[str]:
+        """The lines of the table on a terminal that is too narrow; words are only cut behind the dots of long ones."""
         terminal = console.width
+        long = re.compile(rf"\S{{{terminal // len(widths)},}}")
         table = self._head([None] * len(widths))
         for place, row in enumerate(self._rows):
             if place in self._sections:
                 table.add_section()
-            table.add_row(*row)
+            folded = (
+                cell if place not in self._folds else long.sub(_in_lines, cell)
+                for place, cell in enumerate(row)
+            )
+            table.add_row(*folded)
         table.padding = (0, 1, 0, 0)
         for column, width in zip(table.columns, widths, strict=True):
             if column.no_wrap:
@@ -108,6 +114,11 @@ class Table:
                 width=width,
             )
         return table
+
+
+def _in_lines(word: re.Match[str]) -> str:
+    """``package.module.Class`` with a line for each part."""
+    return re.sub(r"\b\.\b", ".\n", word[0])
 
 
 def _lines(console: Console, table: RichTable) -> list[str]:

@@ -87,7 +87,7 @@ def _written(file: str | None) -> list[str]:
 
 def list_parameters(model: Model) -> ParameterList:
     """Every matrix and bias with stored numbers, gate by gate. Raises ``ConversionError``."""
-    return ParameterList([each for each in _stored(model).values() if each.is_finest])
+    return ParameterList([each for each in _all_parameters(model).values() if each.is_finest])
 
 
 def get_parameters(
@@ -97,12 +97,12 @@ def get_parameters(
 
     ``naming="pytorch"``: those of one layer, as PyTorch's module calls them; ``names`` has the layer's name.
     """
-    parameters = _stored(model)
+    parameters = _all_parameters(model)
     if naming == "pytorch":
         layer = _layer_for_pytorch(model, parameters, names)
         arrays = state_of(layer, _of(layer, parameters))
     else:
-        arrays = {each.address: each.array for each in _chosen(model, parameters, names)}
+        arrays = {each.address: each.array for each in _parameters_called(model, parameters, names)}
     if file is not None:
         refuse_overwriting([(Option("file"), os.fspath(file))], _read_files(model))
         write_arrays(file, arrays)
@@ -117,7 +117,7 @@ def set_parameters(
     Names are those that ``list_parameters`` has, or, for one layer, those of PyTorch's module. Of the state dict of a
     module that prototrt wrote, all blobs are set.
     """
-    parameters = _stored(model)
+    parameters = _all_parameters(model)
     origin = None if isinstance(source, Mapping) else os.fspath(source)
     arrays = source if isinstance(source, Mapping) else read_arrays(source)
     target = os.fspath(file)
@@ -129,7 +129,7 @@ def set_parameters(
     for name, array in named.items():
         parameter = parameters[name]
         blob = edited.setdefault(parameter.key, np.array(parameter.blob.array, np.float32))
-        parameter.part(blob)[...] = _fitting(parameter, np.asarray(array), origin)
+        parameter.part(blob)[...] = _array_for(parameter, np.asarray(array), origin)
     _write(model, edited, target)
     return EditedWeights([*named], target, warnings)
 
@@ -150,14 +150,16 @@ def _set_whole(model: Model, trained: StoredWeights, file: str) -> EditedWeights
 # ---------------------------------------------------------------- names
 
 
-def _stored(model: Model) -> dict[str, Parameter]:
+def _all_parameters(model: Model) -> dict[str, Parameter]:
     parameters = parameters_of(model)
     if not parameters:
         raise OptionsError("the model has no weights", fix=Worded("give {}", Option("weights")))
     return parameters
 
 
-def _chosen(model: Model, parameters: Mapping[str, Parameter], names: Sequence[str]) -> Iterator[Parameter]:
+def _parameters_called(
+    model: Model, parameters: Mapping[str, Parameter], names: Sequence[str]
+) -> Iterator[Parameter]:
     """The parameters of these names, in which ``*`` and ``?`` stand for anything."""
     if not names:
         recurrent = [each for each in parameters.values() if each.gate is None and _is_recurrent(each.layer)]
@@ -266,7 +268,7 @@ def _by_address(
     return named, [Worded("not read: {}", listed(others, most=5))] if others else []
 
 
-def _fitting(parameter: Parameter, array: Array, file: str | None) -> Array:
+def _array_for(parameter: Parameter, array: Array, file: str | None) -> Array:
     if array.shape != parameter.shape or array.dtype.kind not in "fiu":
         kind = "" if array.dtype.kind in "fiu" else f" of {array.dtype}"
         raise WeightsError(

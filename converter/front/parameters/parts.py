@@ -77,7 +77,7 @@ def _of_layer(layer: Layer, model: Model) -> Iterator[Parameter]:
             assert layer.blobs is not None
             sizes = hidden_sizes(layer.param)
             layout = packed_layout(layer, layer.blobs[0], PackedLayout("lstm", 1, sizes[0], len(sizes), 1))
-            yield from _packed(layer, (layer.name, 0), layer.blobs[0], layout)
+            yield from _packed_parameters(layer, (layer.name, 0), layer.blobs[0], layout)
             return
         named = named_blobs(layer)
     except ConversionError as error:
@@ -126,13 +126,17 @@ def _of_operator(layer: Layer, model: Model) -> Iterator[Parameter]:
         if blob is None:
             continue
         if name == packed:
-            yield from _packed(layer, (name, 0), blob, packed_layout(layer, blob, _operator_layout(layer)))
+            yield from _packed_parameters(
+                layer, (name, 0), blob, packed_layout(layer, blob, _operator_layout(layer))
+            )
         else:
             whole = NamedBlob(name, "", "")
             yield from _with_gates(layer, whole, (name, 0), blob)
 
 
-def _packed(layer: Layer, key: BlobKey, blob: StoredBlob, layout: PackedLayout) -> Iterator[Parameter]:
+def _packed_parameters(
+    layer: Layer, key: BlobKey, blob: StoredBlob, layout: PackedLayout
+) -> Iterator[Parameter]:
     letters = ORDERS[layout.mode.upper()]["cudnn"]
     groups: dict[str, list[PackedArray]] = {}
     for array in layout.arrays.values():

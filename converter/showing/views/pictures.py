@@ -91,7 +91,7 @@ def _rewritten(model: Model, options: RewriteOptions, target: str | None) -> Gra
     """The graph. Raises ``OptionsError`` if ``target`` is one of its source files."""
     graph = rewrite(model, options=replace(options, require_weights=False))
     if target is not None:
-        refuse_overwriting([(Option("target"), target)], [source.file for source in graph.sources])
+        refuse_overwriting([(Option("file"), target)], [source.file for source in graph.sources])
     return graph
 
 
@@ -109,7 +109,7 @@ def refuse_other_formats(target: str) -> None:
     problem = suffix_fault(target, sorted((*TEXT, PAGE, *RENDERED)))
     if problem is None:
         return
-    page, image = (Option("target", str(Path(target).with_suffix(other))) for other in (PAGE, ".png"))
+    page, image = (Option("file", str(Path(target).with_suffix(other))) for other in (PAGE, ".png"))
     raise OptionsError(problem, fix=Worded("write a page for a browser, {}, or an image, {}", page, image))
 
 

@@ -33,7 +33,7 @@ class ShownStage(Options):
         "parsed: the net as written; rewritten: its graph of primitives; lowered: the graph for a backend.",
         called="stage",
     )
-    reader: Reader = one_of(Reader, "The backend whose lowered graph is shown.", called="for")
+    reader: Reader = one_of(Reader, "The backend that the lowered graph is for.", called="for")
 
     @property
     def title(self) -> str:

@@ -24,7 +24,7 @@ from prototrt.converter.front.commandline.options.loading import (
     weights_argument,
 )
 from prototrt.converter.front.commandline.options.parameter_types import OutputFile, ProductFile
-from prototrt.converter.front.commandline.options.stages import print_after_option, printing_after
+from prototrt.converter.front.commandline.options.stages import print_after_option, print_graphs_after
 from prototrt.converter.front.commandline.printing import (
     print_result,
     report_graph,
@@ -59,6 +59,10 @@ if TYPE_CHECKING:
 def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...], as_json: bool) -> None:
     """Build an engine from MODEL (a prototxt) and WEIGHTS (a caffemodel), or write an ONNX model or a PyTorch module.
 
+    \b
+      prototrt convert deploy.prototxt net.caffemodel -o net.plan
+      prototrt convert deploy.prototxt net.caffemodel --target jetson -o net.onnx
+
     With `--target tensorrt-python` it writes a program that builds the engine through TensorRT's API.
 
     Writes FILE, and its manifest FILE.json: bindings, recurrent pairs, origin.
@@ -70,7 +74,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
     if print_after and as_json:
         raise click.UsageError("--print-after prints text: leave out --json")
     with (
-        printing_after(print_after),
+        print_graphs_after(print_after),
         BuildProgress(None if verbosity().quiet else terminal()) as progress,
     ):
         converted = convert_files(model, replace(options, progress=progress), report_graph)
@@ -79,7 +83,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
 
 
 @command(net_argument, text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX), only=OF_NETS)
-def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: str | None) -> None:
+def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, file: str | None) -> None:
     """Cut the training net MODEL (a train_val.prototxt) down to its deploy net.
 
     Data layers become inputs, and each loss becomes the prediction it consumes. Caffe reads
@@ -92,10 +96,10 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, target: 
 
     net = steps.deploy(load(model, options=loading), shapes_of_options(rewriting))
     warn(net.warnings)
-    write_text(target, net.text, prototxt)
-    if target is not None:
-        tell_written(target)
-        step = ["prototrt", "convert", target, "WEIGHTS.caffemodel", "-o", f"{Path(target).stem}.plan"]
+    write_text(file, net.text, prototxt)
+    if file is not None:
+        tell_written(file)
+        step = ["prototrt", "convert", file, "WEIGHTS.caffemodel", "-o", f"{Path(file).stem}.plan"]
         tell(f"next     {joined(step)}")
 
 
@@ -149,8 +153,8 @@ def upgrade(
 
 def _net_and_weights(targets: tuple[str, ...]) -> tuple[str | None, str | None]:
     """The files of ``-o``: the prototxt, and the caffemodel."""
-    weights = [target for target in targets if target.lower().endswith(".caffemodel")]
-    nets = [target for target in targets if target not in weights]
+    weights = [file for file in targets if file.lower().endswith(".caffemodel")]
+    nets = [file for file in targets if file not in weights]
     if len(nets) > 1 or len(weights) > 1:
         raise click.UsageError("-o names two files of one kind: give one prototxt, and one caffemodel")
     if weights and not nets:
@@ -162,12 +166,12 @@ def _net_and_weights(targets: tuple[str, ...]) -> tuple[str | None, str | None]:
     net_argument,
     click.argument("layer"),
     weights_argument,
-    click.option("-o", "target", type=OutputFile(".py"), required=True, help="The file to write."),
+    click.option("-o", "file", type=OutputFile(".py"), required=True, help="The file to write."),
     only=OF_RULES,
     name="new-rule",
 )
 def new_rule(
-    model: str, layer: str, loading: LoadOptions, rewriting: RewriteOptions, target: str, as_json: bool
+    model: str, layer: str, loading: LoadOptions, rewriting: RewriteOptions, file: str, as_json: bool
 ) -> None:
     """Begin a rule for LAYER of MODEL in a new file, with its fields, bottoms and blobs.
 
@@ -176,7 +180,7 @@ def new_rule(
     from prototrt.caffe_proto import load
     from prototrt.converter.front import steps
 
-    written = steps.new_rule(load(model, options=loading), layer, target, rewriting)
+    written = steps.new_rule(load(model, options=loading), layer, file, rewriting)
     print_result(written, as_json, lambda written: tell_rule(written, model))
 
 

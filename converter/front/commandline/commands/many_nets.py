@@ -88,9 +88,9 @@ def prune(folder: str, older_than: float | None, max_size: int | None, as_json: 
 
 @command(
     click.argument("nets", metavar="NET_OR_FOLDER...", nargs=-1, required=True, type=NetOrFolder()),
-    click.option("-o", "target", type=OutputFile(".json"), help="Write the report as JSON."),
+    click.option("-o", "file", type=OutputFile(".json"), help="Write the report as JSON."),
 )
-def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
+def survey(nets: tuple[str, ...], file: str | None, as_json: bool) -> None:
     """Try all nets, and those below folders, without building anything.
 
     Weights are not needed. Where a net does not state the shape of an input, a usual one is tried; it still needs one.
@@ -101,6 +101,6 @@ def survey(nets: tuple[str, ...], target: str | None, as_json: bool) -> None:
     from prototrt.converter.front.commandline.wording import in_command_line_words
 
     report = ask_about(nets, verbosity().quiet)
-    if target is not None:
-        write_text(target, result_text(in_command_line_words(report.as_dict())), json_value)
+    if file is not None:
+        write_text(file, result_text(in_command_line_words(report.as_dict())), json_value)
     print_result(report, as_json, print_survey)

@@ -46,9 +46,7 @@ def list_(model: str, loading: LoadOptions, as_json: bool) -> None:
 @command(
     *files,
     click.argument("names", nargs=-1, metavar="[NAME]..."),
-    click.option(
-        "-o", "target", type=OutputFile(*_ARRAYS), required=True, help="The file of arrays to write."
-    ),
+    click.option("-o", "file", type=OutputFile(*_ARRAYS), required=True, help="The file of arrays to write."),
     click.option(
         "--names",
         "naming",
@@ -65,7 +63,7 @@ def get(
     model: str,
     loading: LoadOptions,
     names: tuple[str, ...],
-    target: str,
+    file: str,
     naming: ParameterNames,
     as_json: bool,
 ) -> None:
@@ -77,7 +75,7 @@ def get(
     from prototrt.converter.front.parameters.editing import get_parameters
 
     net = load(model, options=loading)
-    print_result(get_parameters(net, names, naming, target), as_json, tell_summary)
+    print_result(get_parameters(net, names, naming, file), as_json, tell_summary)
 
 
 @command(
@@ -85,7 +83,7 @@ def get(
     click.argument("source", type=InputFile()),
     click.option(
         "-o",
-        "target",
+        "file",
         type=OutputFile(".caffemodel", ".pb", NO_SUFFIX),
         required=True,
         help="The weights to write: a caffemodel, or the init net of a Caffe2 net.",
@@ -96,9 +94,7 @@ def get(
     name="set",
     short_help="Write new weights with matrices and biases from a file of arrays.",
 )
-def set_(
-    model: str, loading: LoadOptions, source: str, target: str, layer: str | None, as_json: bool
-) -> None:
+def set_(model: str, loading: LoadOptions, source: str, file: str, layer: str | None, as_json: bool) -> None:
     """Write the WEIGHTS of MODEL to a new file, with parameters from SOURCE.
 
     SOURCE is an npz or safetensors file, or a state dict of PyTorch (.pt), which is read without running it.
@@ -107,6 +103,6 @@ def set_(
     from prototrt.caffe_proto import load
     from prototrt.converter.front.parameters.editing import set_parameters
 
-    edited = set_parameters(load(model, options=loading), source, target, layer)
+    edited = set_parameters(load(model, options=loading), source, file, layer)
     warn(edited.warnings)
     print_result(edited, as_json, tell_summary)

@@ -16,7 +16,7 @@ from prototrt.converter.front.commandline.command import command
 from prototrt.converter.front.commandline.options.calibrating import ScalesFiles, ScaleSources
 from prototrt.converter.front.commandline.options.common import refuse_options_beside, verbosity
 from prototrt.converter.front.commandline.options.loading import OF_CALIBRATION, net_arguments
-from prototrt.converter.front.commandline.options.running import CallOptions, RunningOptions
+from prototrt.converter.front.commandline.options.running import BenchOptions, CallOptions, RunningOptions
 from prototrt.converter.front.commandline.printing import (
     print_result,
     report_graph,
@@ -25,7 +25,6 @@ from prototrt.converter.front.commandline.printing import (
     write_text,
 )
 from prototrt.converter.options import (
-    MOST_CALLS,
     ON_DEVICES,
     CalibrateOptions,
     DataOptions,
@@ -68,7 +67,7 @@ def run(
     labels = () if asked.labels is None else read_labels(asked.labels)
     if labels and asked.draw is None:
         raise click.UsageError("--labels names the boxes of --draw\n  fix: also give --draw boxes.png")
-    rewriting = asked.watching(rewriting)
+    rewriting = replace(rewriting, for_operators=asked.on == "onnx-lstm")
     nets: list[Model] = []
     with session_of(model, loading, rewriting, asked, running, nets.append) as session:
         picture = None if asked.draw is None else BoxPicture(asked.draw, session.signature, labels)
@@ -84,30 +83,18 @@ def run(
             results.append(session.run(call.feeds))
             if picture is not None:
                 drawn.append(call)
-    write_results(asked.target, results)
+    write_results(asked.file, results)
     if picture is not None:
         picture.write(drawn, results)
-    print_result(Calls(asked.target, results, session.on, inputs.pixels), as_json, tell_summary)
+    print_result(Calls(asked.file, results, session.on, inputs.pixels), as_json, tell_summary)
 
 
-@command(
-    net_arguments,
-    click.option(
-        "--calls",
-        type=click.IntRange(min=1, max=MOST_CALLS),
-        metavar="N",
-        default=100,
-        show_default=True,
-        help="How many calls to time.",
-    ),
-    click.option("--profile", is_flag=True, help="Also print the time of each layer."),
-)
+@command(net_arguments)
 def bench(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
-    calls: int,
-    profile: bool,
+    measuring: BenchOptions,
     running: RunningOptions,
     as_json: bool,
 ) -> None:
@@ -122,11 +109,12 @@ def bench(
     from prototrt.converter.running.runtime.plan_file import is_plan
 
     if is_plan(model):
-        with running.session(model, "calls", "profile") as session:
-            result = bench(session, calls, profile=profile)
+        with running.session(model, *(each.name for each in fields(measuring))) as session:
+            result = bench(session, measuring.calls, profile=measuring.layer_times)
     else:
         running.refuse_for_net(model)
-        result = bench(rewritten(model, loading, rewriting), calls, profile=profile)
+        graph = rewritten(model, loading, rewriting)
+        result = bench(graph, measuring.calls, profile=measuring.layer_times)
     warn(result.notes)
     print_result(result, as_json, print_benchmark)
 
@@ -180,7 +168,7 @@ def calibrate(
     warn(scales.warnings)
     for target, text in scales.texts.items():
         write_text(
-            target, text, json_value if target == written.target or target.lower().endswith(".json") else None
+            target, text, json_value if target == written.file or target.lower().endswith(".json") else None
         )
     print_result(scales, as_json, tell_summary)
 
@@ -219,7 +207,7 @@ def session_of(
     from prototrt.converter.running.sessions.session import Session, is_onnx_file
 
     on, data = asked.on, [field.name for field in fields(DataOptions)]
-    of_a_call = (*data, "target", "on", "calls", "draw", "labels")
+    of_a_call = (*data, "file", "on", "calls", "draw", "labels")
     if is_onnx_file(model):
         running.refuse_for_onnx(model)
         _refuse_other_ways(on, "onnx", model, "an ONNX model")

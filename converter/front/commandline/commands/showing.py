@@ -17,13 +17,10 @@ from prototrt.converter.front.commandline.options.loading import net_arguments
 from prototrt.converter.front.commandline.options.parameter_types import InputFile
 from prototrt.converter.front.commandline.options.running import TrustOptions, selftest_options
 from prototrt.converter.front.commandline.options.stages import (
-    inspection_stage_options,
     print_after_option,
-    printing_after,
+    print_graphs_after,
     refuse_idle_reader,
     refuse_rewriting_options,
-    split_stages,
-    stage_options,
 )
 from prototrt.converter.front.commandline.printing import (
     print_json,
@@ -35,21 +32,20 @@ from prototrt.converter.front.commandline.printing import (
     warn,
 )
 from prototrt.converter.options import SectionName
-from prototrt.converter.showing.views.stages import Reader, ShownStage
+from prototrt.converter.showing.views.stages import ShownStage
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
 
 
-@command(net_arguments, inspection_stage_options, print_after_option)
+@command(net_arguments, field_option(LoadOptions, "stages", is_shared=True), print_after_option)
 def inspect(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
     trusting: TrustOptions,
-    names: tuple[str, ...],
-    reader: Reader,
+    stage: ShownStage,
     print_after: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -69,8 +65,7 @@ def inspect(
     from prototrt.surgery.views.inspection import Inspection
 
     absent = trusting.check_files(model)
-    stage, net_stages = split_stages(names, reader)
-    loading = replace(loading, stages=(*loading.stages, *net_stages))
+    refuse_idle_reader(stage)
     if stage.name != "parsed" or print_after:
         print_graphs(load(model, options=loading), rewriting, stage, print_after, as_json)
         return
@@ -87,7 +82,6 @@ def inspect(
     net_arguments,
     field_option(RewriteOptions, "tile"),
     text_target_option(),
-    stage_options,
     click.option(
         "--verification",
         type=InputFile(),
@@ -100,7 +94,7 @@ def dot(
     model: str,
     loading: LoadOptions,
     rewriting: RewriteOptions,
-    target: str | None,
+    file: str | None,
     stage: ShownStage,
     verification: str | None,
     is_opened: bool,
@@ -115,22 +109,22 @@ def dot(
     from prototrt.converter.front.commandline.wording import command_line_words
     from prototrt.converter.showing.views.pictures import TEXT, draw, is_page, refuse_other_formats
 
-    if is_opened and (target is None or target.lower().endswith(TEXT)):
+    if is_opened and (file is None or file.lower().endswith(TEXT)):
         raise click.UsageError("--open is for pages and images: also give -o FILE.html")
-    if target is not None:
-        refuse_other_formats(target)
-    if verification is not None and not is_page(target):
+    if file is not None:
+        refuse_other_formats(file)
+    if verification is not None and not is_page(file):
         raise click.UsageError("--verification is for pages: also give -o FILE.html")
     refuse_idle_reader(stage)
     net = load(model, options=loading)
-    drawing = draw(net, target, rewriting, stage, verification, command_line_words)
+    drawing = draw(net, file, rewriting, stage, verification, command_line_words)
     if drawing.dot is not None:
         show_lines(drawing.dot, end="")
     warn(drawing.warnings)
-    if target is not None:
-        tell_written(target)
-    if is_opened and target is not None:
-        open_in_browser(target)
+    if file is not None:
+        tell_written(file)
+    if is_opened and file is not None:
+        open_in_browser(file)
 
 
 @command(click.option("--markdown", is_flag=True, help="Print the table in Markdown."))
@@ -158,7 +152,7 @@ def doctor(as_json: bool) -> None:
 
 @command(selftest_options)
 def selftest(
-    target: str | None, only: tuple[SectionName, ...], budget: float | None, shown: str | None, as_json: bool
+    file: str | None, only: tuple[SectionName, ...], budget: float | None, shown: str | None, as_json: bool
 ) -> None:
     """Try on this machine what prototrt does, in less than five minutes, and say in a few lines what works.
 
@@ -170,14 +164,14 @@ def selftest(
     from prototrt.converter.checking.selftest.selftest import selftest
 
     if shown is not None:
-        if target is not None or only or budget is not None:
+        if file is not None or only or budget is not None:
             raise click.UsageError("--show is for results that are there: leave out the other options")
         results = read(shown)
         print_result(results, as_json, lambda results: show_lines(results.markdown(), end=""))
         return
     results = selftest(only, budget, lambda line: tell(line, err=True))
-    if target is not None:
-        results.save(target)
+    if file is not None:
+        results.save(file)
     print_result(results, as_json, tell_summary)
     results.refuse()
 
@@ -191,7 +185,7 @@ def print_graphs(
 
     if as_json:
         raise click.UsageError("--json is for the table of layers: leave out --stage and --print-after")
-    with printing_after(print_after):
+    with print_graphs_after(print_after):
         graph = rewrite(net, options=replace(options, require_weights=False))
         shown = graph if stage.name == "rewritten" else stage.lower(graph)
     if stage.name != "parsed":

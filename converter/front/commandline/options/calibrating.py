@@ -11,16 +11,16 @@ from prototrt.converter.options import NO_SUFFIX, CalibrateOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ScalesFiles(Options):
-    """``target`` is a file of scales, ``export_cache`` a table for another program."""
+    """``file`` is a file of scales, ``export_cache`` a table for another program."""
 
-    target: str | None = option("The file of scales: JSON.", called="o", writes=(".json", NO_SUFFIX))
+    file: str | None = option("The file of scales: JSON.", called="o", writes=(".json", NO_SUFFIX))
     export_cache: str | None = option(
         "Write the scales for TensorRT; for ncnn if FILE ends in .table; for NVDLA if in .json.", writes=()
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.target is None and self.export_cache is None:
+        if self.file is None and self.export_cache is None:
             raise click.UsageError("give -o FILE.json, --export-cache FILE, or both")
 
 

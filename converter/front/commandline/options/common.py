@@ -59,7 +59,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 def text_target_option(*suffixes: str) -> Callable[[F], F]:
     """``-o FILE``, for a file whose name ends in one of these, if there are any."""
     return click.option(
-        "-o", "target", type=OutputFile(*suffixes), help="The file to write; the default is standard output."
+        "-o", "file", type=OutputFile(*suffixes), help="The file to write; the default is standard output."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import click
 from prototrt.caffe_proto.common.options import one_name, other_words_close_to, type_of
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, worded
-from prototrt.converter.files.written_values import WRITTEN, written_of
+from prototrt.converter.files.written_values import NOTATIONS, notation_of
 from prototrt.converter.front.commandline.options.parameter_types import (
     DataSource,
     InputFile,
@@ -29,10 +29,22 @@ _OF_FILES = {"Inputs": DataSource, "PythonFunction": PythonFunction, "Replacemen
 
 
 class FieldOption(click.Option):
-    """An option whose help is the meaning of a field, in the words of the command line."""
+    """An option whose help is the meaning of a field, in the words of the command line.
 
-    def __init__(self, *args: Any, meaning: str, **attributes: Any) -> None:
+    ``once`` is the spelling that it had before, by the field's name for it. Where the command calls another option so,
+    that one counts; if it ``is_shared``, only with the values that the other one takes.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        meaning: str,
+        once: str | None = None,
+        is_shared: bool = False,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*args, **attributes)
+        self.once, self.is_shared = None if once is None else f"--{once.replace('_', '-')}", is_shared
         self.meaning = Worded("{} Repeatable.", meaning) if self.multiple else meaning
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
@@ -66,13 +78,13 @@ class _Choice(click.Choice[str]):
 
 def _type_for(option_field: Field[Any]) -> Any:
     """What reads the values of a field."""
-    data, kind, written = option_field.metadata, type_of(option_field), written_of(option_field)
+    data, kind, written = option_field.metadata, type_of(option_field), notation_of(option_field)
     if "least" in data:
         return click.IntRange(min=data["least"], max=data["most"])
     if "writes" in data:
         return OutputFile(*data["writes"])
     if kind == "States":
-        return StateSource(WRITTEN[kind])
+        return StateSource(NOTATIONS[kind])
     if "reads" in data:
         return _OF_FILES.get(kind, InputFile)()
     if written is not None:
@@ -80,21 +92,16 @@ def _type_for(option_field: Field[Any]) -> Any:
     return _Choice(option_field) if "choices" in data else {"int": int, "float": float}.get(kind)
 
 
-def field_option(
-    kind: type[Any], name: str, taken: Collection[str] = (), **attributes: Any
-) -> Callable[[F], F]:
-    """An option of the command line for this field, as it declares it.
-
-    It is spelled as the field is called, but for what is ``taken``; ``-o`` if it must be given.
-    """
+def field_option(kind: type[Any], name: str, **attributes: Any) -> Callable[[F], F]:
+    """An option of the command line for this field, as it declares it; ``-o`` if it must be given."""
     (option_field,) = (field for field in fields(kind) if field.name == name)
-    data, default, written = option_field.metadata, option_field.default, written_of(option_field)
+    data, default, written = option_field.metadata, option_field.default, notation_of(option_field)
     names = [called.replace("_", "-") for called in data.get("called", name).split()]
     spellings = [("-" if len(each) == 1 else "--") + each for each in names]
-    spellings = [each for each in spellings if each not in taken]
     declared: dict[str, Any] = {
         "cls": FieldOption,
         "meaning": data["meaning"],
+        "once": data.get("once"),
         "type": _type_for(option_field),
     }
     if default is MISSING:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import click
 
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.front.commandline.options.groups import field_option, options
+from prototrt.converter.front.commandline.options.groups import options
 from prototrt.converter.front.commandline.options.parameter_types import InputFile
 from prototrt.surgery.options import RewriteOptions
 
-_model = click.argument("model", type=InputFile())
-net_argument = options(_model, field_option(LoadOptions, "stages", taken=["--net-stage"]))
-"""For commands without another ``--stage``."""
+net_argument = click.argument("model", type=InputFile())
 weights_argument = click.argument("weights", required=False, type=InputFile())
-net_arguments = options(_model, weights_argument)
+net_arguments = options(net_argument, weights_argument)
 _OF_TEXT = ("phase", "level", "stages", "define", "allow_unknown")
 _OF_INPUTS = ("shapes", "dynamic", "sizes")
 OF_NETS = {LoadOptions: _OF_TEXT, RewriteOptions: _OF_INPUTS}

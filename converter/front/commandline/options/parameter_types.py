@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 
 from prototrt.converter.files.written_values import (
     ANY_TRUST,
-    WRITTEN,
-    Written,
+    NOTATIONS,
+    Notation,
     file_of_state,
     with_state_file,
 )
@@ -29,7 +29,7 @@ class ShownType(click.ParamType):  # type: ignore[type-arg]  # generic only in n
 class ReadType(ShownType):
     """What the library reads of words."""
 
-    def __init__(self, written: Written) -> None:
+    def __init__(self, written: Notation) -> None:
         self.name, self.written = written.shown, written
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -89,7 +89,7 @@ class RuleForLayer(InputFile):
     """``LAYER=FILE.py:FUNCTION``"""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return ReadType(WRITTEN["Replacements"]).convert(value, param, ctx)
+        return ReadType(NOTATIONS["Replacements"]).convert(value, param, ctx)
 
     def files(self, source: Any) -> Iterator[str | PathLike[str]]:
         for place in source.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -17,18 +16,16 @@ from prototrt.converter.options import MOST_CALLS, NO_SUFFIX, SECTION_NAMES, Ver
 
 if TYPE_CHECKING:
     from prototrt.converter.running.sessions.session import Session
-    from prototrt.surgery.options import RewriteOptions
 
 
 Trust: TypeAlias = bool | str
-Words: TypeAlias = Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallOptions(Options):
-    """The calls that ``prototrt run`` makes: ``target``, ``draw`` and ``labels`` are files."""
+    """The calls that ``prototrt run`` makes: ``file``, ``draw`` and ``labels`` are files."""
 
-    target: str = field(
+    file: str = field(
         metadata=meaning("The file for the outputs.", shown="FILE.npz", writes=(".npz", NO_SUFFIX))
     )
     on: Way | None = one_of(
@@ -42,9 +39,6 @@ class CallOptions(Options):
         default=None,
     )
     device: str | None = same_as(VerifyOptions, "device")
-    shown: Words | None = option(
-        "Write these blobs instead of the net's outputs.", called="outputs", shown="BLOB,...|all"
-    )
     calls: int | None = at_least(1, "Number of calls; state carries over from call to call.", most=MOST_CALLS)
     draw: str | None = option(
         "Draw the boxes of a detector (SSD, YOLO) on its images, at their own size. Needs Pillow.",
@@ -57,19 +51,18 @@ class CallOptions(Options):
         reads=True,
     )
 
-    def watching(self, rewriting: RewriteOptions) -> RewriteOptions:
-        """The options of the net for this way of running, with the blobs that ``--outputs`` names as outputs."""
-        rewriting = replace(rewriting, for_operators=self.on == "onnx-lstm")
-        if self.shown is None:
-            return rewriting
-        if rewriting.outputs is not None:
-            raise click.UsageError("--outputs and --output both name blobs: give one of them")
-        return replace(rewriting, outputs=self.shown)
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions(Options):
+    """What ``prototrt bench`` measures."""
+
+    calls: int = at_least(1, "How many calls to time; by default 100.", 100, most=MOST_CALLS)
+    layer_times: bool = option("Also print the time of each layer.", False, once="profile")
 
 
 selftest_options = options(
     click.option(
-        "-o", "target", type=OutputFile(".json"), metavar="FILE.json", help="The file for the results."
+        "-o", "file", type=OutputFile(".json"), metavar="FILE.json", help="The file for the results."
     ),
     click.option(
         "--only",

@@ -5,15 +5,17 @@ from __future__ import annotations
 import click
 
 OF_ALL = "Printing and help"
+_INDENT = 2
 SECTIONS = {
     "Images as inputs": "mean scale channels resize",
-    "Sizes of the inputs": "shapes dynamic sizes min_shapes opt_shapes max_shapes",
-    "Recurrent layers": "cont recurrences stream sequence state layout force onnx_lstm",
-    "Precision and scales": "precision scales calibration_cache quantize_all keep_float auto_keep tf32",
+    "Sizes of the inputs": "sizes min_shapes opt_shapes max_shapes",
+    "Recurrent layers": "cont recurrences stream sequence state layout force",
+    "Precision": "calibration_cache quantize_all keep_float auto_keep tf32",
     "The net": (
-        "phase level stages define allow_unknown outputs keep_constant random_weights fork settings rules replace"
-        " plugin overrides preprocess max_memory strict nms"
+        "phase level stages define allow_unknown keep_constant random_weights fork settings rules replace"
+        " plugin overrides max_memory strict"
     ),
+    "The ONNX model, and files beside the result": "opset onnx_lstm nms emit_header",
     "TensorRT's builder": (
         "tile keep_batch_norm profiles timing_cache_file mem_pool_size builder_optimization_level version_compatible"
         " hardware_compatibility_level compute_capabilities strip_weights refit profiling_verbosity export_layer_info"
@@ -26,9 +28,9 @@ SECTIONS = {
 
 _HEADINGS = ("Options", *SECTIONS)
 _LAST = (
-    "backend opset verify emit_header ways inputs data_loader on device shown method expect calls profile draw labels"
-    " seed layers atol rtol runtime_cache export_cache merge dry_run keep_going report_junit report_json report_md"
-    " cache verify_cache"
+    "ways inputs data_loader on device method expect calls layer_times draw labels seed layers atol rtol runtime_cache"
+    " export_cache merge dry_run keep_going report_junit report_json report_md cache verify_cache"
+    " target precision shapes dynamic outputs scales preprocess backend verify"
 )
 """The order of options without a heading, below those whose place is where they are declared."""
 _PLACES = {
@@ -51,11 +53,19 @@ def write_sections(command: click.Command, ctx: click.Context, formatter: click.
     for option in command.get_params(ctx):
         record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
         if isinstance(option, click.Option) and record is not None:
-            rows[heading_of(option)].append(record)
+            rows[heading_of(option)].append(_record_within(option, record, formatter.width - _INDENT))
     for heading, records in rows.items():
         if records:
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def _record_within(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:
+    """The row of an option in the help. Where its choices make it wider than the terminal, they stand in the text."""
+    spelling, meaning = record
+    if len(spelling) <= width or not isinstance(option.type, click.Choice):
+        return record
+    return f"{', '.join(option.opts)} NAME", f"{meaning} [{' | '.join(option.type.choices)}]"
 
 
 def heading_of(option: click.Option) -> str:

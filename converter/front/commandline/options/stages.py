@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from prototrt.converter.front.commandline.options.groups import field_option, options
 from prototrt.converter.front.commandline.options.parameter_types import ShownType
 from prototrt.converter.front.commandline.printing import show, show_lines
-from prototrt.converter.showing.views.stages import STAGES, Reader, ShownStage
+from prototrt.converter.showing.views.stages import ShownStage
 from prototrt.surgery.options import OF_THE_NET, RewriteOptions
 
 if TYPE_CHECKING:
@@ -27,30 +26,6 @@ ALL = "all"
 def is_on_command_line(name: str) -> bool:
     """Whether the user gave this option to the command that runs."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-reader_option = field_option(ShownStage, "reader", meaning="The backend whose graph --stage lowered shows.")
-stage_options = options(field_option(ShownStage, "name"), reader_option)
-inspection_stage_options = options(
-    click.option(
-        "--stage",
-        "names",
-        multiple=True,
-        metavar="rewritten|lowered|NAME",
-        help="Print the graph of primitives, or the lowered graph for a backend. Any other name is a NetState stage.",
-    ),
-    reader_option,
-)
-
-
-def split_stages(names: Sequence[str], reader: Reader) -> tuple[ShownStage, tuple[str, ...]]:
-    """What ``--stage`` means where it also names stages of the NetState: the stage to show, and the others."""
-    shown = [stage for stage in STAGES[1:] if stage in names]
-    if len(shown) > 1:
-        raise click.UsageError("give --stage rewritten or --stage lowered, not both")
-    stage = ShownStage(shown[0] if shown else STAGES[0], reader)
-    refuse_idle_reader(stage)
-    return stage, tuple(name for name in names if name not in shown)
 
 
 def refuse_idle_reader(stage: ShownStage) -> None:
@@ -92,7 +67,7 @@ print_after_option = click.option(
 
 
 @contextmanager
-def printing_after(names: Sequence[str]) -> Iterator[None]:
+def print_graphs_after(names: Sequence[str]) -> Iterator[None]:
     """Print the graph after these passes, each time that one is run for another purpose."""
     if not names:
         yield

@@ -134,7 +134,7 @@ def test_the_command_without_a_gpu() -> None:
 
 @pytest.mark.trt
 def test_the_command_builds_and_times_an_engine(gpu: FakeDevice) -> None:
-    result = run(STREAM, WEIGHTS, "--calls", "2", "--profile")
+    result = run(STREAM, WEIGHTS, "--calls", "2", "--layer-times")
     assert result.exit_code == 0, result.output
     ways = [line.strip().split("  ")[0] for line in result.stdout.splitlines() if "engine" in line]
     assert ways == ["engine, queued", "engine, CUDA graph", "engine, NumPy arrays"]

@@ -21,7 +21,7 @@ from rich.console import Console
 from prototrt.converter.front.commandline import progress
 from prototrt.converter.front.commandline.batch import display
 from prototrt.converter.front.commandline.logs import Handler
-from prototrt.converter.front.commandline.printing import WaitingLine, _lines, show, waiting
+from prototrt.converter.front.commandline.printing import WaitingLine, _lines, show, show_waiting
 
 ROOT = Path(__file__).parents[4]
 DIGITS = ROOT / "samples" / "digits"
@@ -92,7 +92,7 @@ def test_bars_hold_the_line_back(shown: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_is_drawn_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    with waiting("run"):
+    with show_waiting("run"):
         assert _lines == []
     assert capsys.readouterr() == ("", "")
 

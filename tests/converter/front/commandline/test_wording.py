@@ -9,7 +9,8 @@ import yaml
 from prototrt.caffe_proto.common.wording import Option, OptionValue, Worded
 from prototrt.cli import main
 from prototrt.converter.front.batch.wording import list_words
-from prototrt.converter.front.commandline.commands.converting import convert
+from prototrt.converter.front.commandline.commands.converting import convert, upgrade
+from prototrt.converter.front.commandline.commands.running import calibrate
 from prototrt.converter.front.commandline.commands.showing import dot
 from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
 
@@ -43,9 +44,9 @@ def test_words(name: str, value: OptionValue | None, on_the_command_line: str, i
 
 def test_the_command_that_runs_comes_first() -> None:
     with click.Context(main) as above:
-        assert command_line_words(Option("stages")) == "--stage"
-        with click.Context(dot, parent=above):
-            assert command_line_words(Option("stages")) == "--net-stage"
+        for command in (dot, upgrade, calibrate):
+            with click.Context(command, parent=above):
+                assert command_line_words(Option("target", "onnx")) == "--target onnx"
 
 
 def test_outside_a_command() -> None:
