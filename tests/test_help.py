@@ -13,8 +13,6 @@ from click.testing import CliRunner
 from prototrt.cli import main
 from prototrt.converter.front.commandline.foreign_options import in_words_of_today
 from prototrt.converter.front.commandline.options.groups import FieldOption
-from prototrt.converter.front.commandline.report import print_support
-from prototrt.surgery.views.support import supported_layers
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
 NETS = """
@@ -69,17 +67,6 @@ def test_without_arguments_the_help_is_printed(group: tuple[str, ...]) -> None:
     """Standard output has it, but a script whose command is empty does not pass."""
     result = run(*group)
     assert (result.exit_code, result.stdout, result.stderr) == (2, done(*group, "--help").stdout, "")
-
-
-def test_the_table_of_layers_fits_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    print_support(supported_layers())
-    lines = [click.unstyle(line) for line in capsys.readouterr().out.splitlines()]
-    assert max(map(len, lines)) <= 80
-    assert any("cut_roi_layer." in line for line in lines)
 
 
 def test_no_old_spelling_is_in_a_help() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.front.commandline.printing import put
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-_GAP = " " * 3
-"""What is between two columns."""
+_GAP, _NARROW_GAP = 3, 2
+"""Blanks between two columns."""
 
 
 class Table:
@@ -43,85 +40,91 @@ class Table:
 
     def show(self) -> None:
         """As wide as the terminal; where there is none, or words would be cut, as wide as the table needs."""
-        from rich.console import Console
+        is_terminal = "FORCE_COLOR" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
+        is_bold = is_terminal and os.environ.get("TERM") != "dumb"
+        widths, gap = self._widths(self._rows), _GAP
+        most = shutil.get_terminal_size().columns if is_terminal else sys.maxsize
+        rows = self._rows
+        if 1 + sum(widths) + gap * (len(widths) - 1) > most:
+            gap = _NARROW_GAP
+            most -= 1 + gap * (len(widths) - 1)
+            long = re.compile(rf"\S{{{max(most // len(widths), 1)},}}")
+            rows = [
+                [
+                    long.sub(_in_parts, cell) if place in self._folds else cell
+                    for place, cell in enumerate(row)
+                ]
+                for row in rows
+            ]
+            narrow = self._narrow_widths(rows, most)
+            rows = [list(map(_wrapped, row, narrow)) for row in rows]
+            widths = self._widths(rows)
+        put("".join(f"{line.rstrip()}\n" for line in self._lines(rows, widths, " " * gap, is_bold)))
 
-        console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
-        terminal = console.width if console.is_terminal else None
-        widths = self._widths()
-        widest = sum(widths) + len(_GAP) * len(widths) - 1
-        is_narrow = terminal is not None and terminal < widest
-        lines = self._folded_lines(console, widths) if is_narrow else self._whole(console, widths, widest)
-        put("".join(f"{line.rstrip()}\n" for line in lines))  # with the terminal's commands for bold headers
-
-    def _widths(self) -> list[int]:
-        """The characters that the longest line in each column takes."""
-        from rich.cells import cell_len
-
-        columns = zip(self._headers, *self._rows, strict=True)
-        return [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns]
-
-    def _whole(self, console: Console, widths: Sequence[int], widest: int) -> Iterator[str]:
-        """The lines of the table where nothing has to fold. rich, which measures each cell, makes the head only."""
-        console.width = widest
-        *head, bottom = _lines(console, self._head(widths))
-        yield from head
-        for place, row in enumerate(self._rows):
+    def _lines(
+        self, rows: Sequence[Sequence[str]], widths: Sequence[int], gap: str, is_bold: bool
+    ) -> Iterator[str]:
+        head = self._line(self._headers, widths, gap)
+        yield ""
+        yield f" \x1b[1m{head.strip()}\x1b[0m" if is_bold else head
+        yield f" {'─' * (sum(widths) + len(gap) * (len(widths) - 1))}"
+        for place, row in enumerate(rows):
             if place in self._sections:
                 yield ""
             for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
-                yield " " + _GAP.join(map(self._cell_text, range(len(parts)), parts, widths))
-        yield bottom
+                yield self._line(parts, widths, gap)
+        yield ""
 
-    def _cell_text(self, column: int, text: str, width: int) -> str:
-        from rich.cells import cell_len
+    def _line(self, parts: Sequence[str], widths: Sequence[int], gap: str) -> str:
+        blanks = [" " * (width - _width(part)) for part, width in zip(parts, widths, strict=True)]
+        cells = zip(range(len(parts)), parts, blanks, strict=True)
+        return " " + gap.join(
+            blank + part if place in self._right else part + blank for place, part, blank in cells
+        )
 
-        blanks = " " * (width - cell_len(text))
-        return blanks + text if column in self._right else text + blanks
+    def _widths(self, rows: Sequence[Sequence[str]], separator: str = "\n") -> list[int]:
+        """The characters that the longest line in each column takes, or the longest word."""
+        columns = zip(self._headers, *rows, strict=True)
+        return [
+            max(_width(part) for cell in column for part in re.split(separator, cell)) for column in columns
+        ]
 
-    def _folded_lines(self, console: Console, widths: Sequence[int]) -> Iterator[str]:
-        """The lines of the table on a terminal that is too narrow; words are only cut behind the dots of long ones."""
-        terminal = console.width
-        long = re.compile(rf"\S{{{terminal // len(widths)},}}")
-        table = self._head([None] * len(widths))
-        for place, row in enumerate(self._rows):
-            if place in self._sections:
-                table.add_section()
-            folded = (
-                cell if place not in self._folds else long.sub(_in_lines, cell)
-                for place, cell in enumerate(row)
-            )
-            table.add_row(*folded)
-        table.padding = (0, 1, 0, 0)
-        for column, width in zip(table.columns, widths, strict=True):
-            if column.no_wrap:
-                column.min_width = width
-        console.width = 10_000
-        console.width = max(terminal, console.measure(table).minimum)
-        yield from _lines(console, table)
-
-    def _head(self, widths: Sequence[int | None]) -> RichTable:
-        """The table without its rows, with columns of these widths, or of any."""
-        from rich import box
-        from rich.table import Table as RichTable
-
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for place, (header, width) in enumerate(zip(self._headers, widths, strict=True)):
-            table.add_column(
-                header,
-                justify="right" if place in self._right else "left",
-                overflow="fold",
-                no_wrap=place not in self._folds,
-                width=width,
-            )
-        return table
+    def _narrow_widths(self, rows: Sequence[Sequence[str]], most: int) -> list[int]:
+        """The widest columns that fold are cut to one width with which all fit, but never below their longest word."""
+        whole, least = self._widths(rows), self._widths(rows, r"\s")
+        for cap in range(max(whole), 0, -1):
+            widths = [
+                max(word, min(width, cap)) if place in self._folds else width
+                for place, (width, word) in enumerate(zip(whole, least, strict=True))
+            ]
+            if sum(widths) <= most:
+                break
+        return widths
 
 
-def _in_lines(word: re.Match[str]) -> str:
-    """``package.module.Class`` with a line for each part."""
+def _in_parts(word: re.Match[str]) -> str:
+    """``package.module.Class``, which is longer than a column's share, with a line for each part."""
     return re.sub(r"\b\.\b", ".\n", word[0])
 
 
-def _lines(console: Console, table: RichTable) -> list[str]:
-    with console.capture() as text:
-        console.print(table)
-    return text.get().strip("\n").splitlines()
+def _wrapped(cell: str, width: int) -> str:
+    """The cell with lines that are no longer, but for single words."""
+    lines: list[str] = []
+    for line in cell.split("\n"):
+        lines.append("")
+        for word in line.split(" "):
+            longer = f"{lines[-1]} {word}" if lines[-1] else word
+            if _width(longer) <= width or not lines[-1]:
+                lines[-1] = longer
+            else:
+                lines.append(word)
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """The columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -61,11 +61,13 @@ def write_sections(command: click.Command, ctx: click.Context, formatter: click.
 
 
 def _record_within(option: click.Option, record: tuple[str, str], width: int) -> tuple[str, str]:
-    """The row of an option in the help. Where its choices make it wider than the terminal, they stand in the text."""
+    """The row of an option in the help. Where its choices make it wider than the terminal, the text names them."""
     spelling, meaning = record
     if len(spelling) <= width or not isinstance(option.type, click.Choice):
         return record
-    return f"{', '.join(option.opts)} NAME", f"{meaning} [{' | '.join(option.type.choices)}]"
+    names_all = all(choice in meaning for choice in option.type.choices)
+    text = meaning if names_all else f"{meaning} [{' | '.join(option.type.choices)}]"
+    return f"{', '.join(option.opts)} NAME", text
 
 
 def heading_of(option: click.Option) -> str:
