@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.memory import bytes_from_text
 from prototrt.converter.checking.machines.targets import find_target
 from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.front.batch import keys
-from prototrt.converter.front.batch.entry import CPU_TIME, FILE_SIZE, Entry
+from prototrt.converter.front.batch.entry import Entry
 from prototrt.converter.front.batch.tree import Place, read_yaml
 from prototrt.converter.front.batch.watch import memory_of
 
@@ -130,19 +130,8 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     target = DerivedPath(os.path.join(folder, name + suffix))
     inherited = [key for key in fields if key not in place.items("a model") and key not in cell]
     keys.refuse_contradictions(prototxt, weights, target, options, place, inherited)
-    return Entry(
-        name=name,
-        where=place.where,
-        prototxt=prototxt,
-        weights=weights,
-        target=target,
-        options=options,
-        needs=_needs(fields["needs"]) if "needs" in fields else (),
-        timeout=_seconds(fields["timeout"]) if "timeout" in fields else None,
-        memory=_memory(fields["memory"]) if "memory" in fields else None,
-        cpu_time=_seconds(fields["cpu-time"], "cpu-time") if "cpu-time" in fields else CPU_TIME,
-        file_size=_bytes(fields["file-size"], "file-size") if "file-size" in fields else FILE_SIZE,
-    )
+    limits = {key.replace("-", "_"): read(fields[key]) for key, read in _LIMITS.items() if key in fields}
+    return Entry(name, place.where, prototxt, weights, target, options, **limits)
 
 
 def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -> dict[str, Any]:
@@ -282,11 +271,11 @@ def _bytes(place: Place, key: str) -> int:
     return count
 
 
-_READERS: Mapping[str, Callable[[Place], object]] = {
-    "format": _suffix,
+_LIMITS: Mapping[str, Callable[[Place], Any]] = {
     "needs": _needs,
     "timeout": _seconds,
     "memory": _memory,
     "cpu-time": partial(_seconds, key="cpu-time"),
     "file-size": partial(_bytes, key="file-size"),
 }
+_READERS = {"format": _suffix, **_LIMITS}

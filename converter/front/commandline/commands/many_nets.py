@@ -10,7 +10,6 @@ from prototrt.converter.front.commandline.command import command
 from prototrt.converter.front.commandline.frame import Commands
 from prototrt.converter.front.commandline.options.common import verbosity
 from prototrt.converter.front.commandline.options.parameter_types import (
-    Bytes,
     InputFile,
     NetOrFolder,
     OutputFile,
@@ -74,11 +73,13 @@ def cache() -> None:
         help="Remove entries not used for this long.",
     ),
     click.option(
-        "--max-size", type=Bytes(), help="Remove the least recently used entries above this size, as in 10GB."
+        "--max-size",
+        metavar="SIZE",
+        help="Remove the least recently used entries above this size, as in 10GB.",
     ),
     group=cache,
 )
-def prune(folder: str, older_than: float | None, max_size: int | None, as_json: bool) -> None:
+def prune(folder: str, older_than: float | None, max_size: str | None, as_json: bool) -> None:
     """Remove conversions from FOLDER: all of them, or what the options say."""
     from prototrt.converter.front.public import prune_cache
 

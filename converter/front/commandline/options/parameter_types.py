@@ -41,20 +41,6 @@ class ReadType(ShownType):
             self.fail(str(error), param, ctx)
 
 
-class Bytes(ShownType):
-    """``10GB``"""
-
-    name = "SIZE"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from prototrt.caffe_proto.common.memory import bytes_from_text
-
-        count = bytes_from_text(str(value))
-        if count is None:
-            self.fail(f'"{value}" is not a size: write 500MB, 10GB or 2GiB', param, ctx)
-        return count
-
-
 class InputFile(click.Path):
     """A file that a command reads, and therefore never writes.
 
