@@ -44,7 +44,8 @@ def test_without_options_a_command_takes_the_defaults(kind: type[Options]) -> No
 def test_every_option_is_a_key_of_a_list_as_it_is_spelled() -> None:
     for name, parameter in declared().items():
         if name in FIELDS:
-            for spelling in parameter.opts:
+            once = getattr(parameter, "once", None) or parameter.opts[0]
+            for spelling in (*parameter.opts, once):
                 assert option_of(spelling.lstrip("-"), NOWHERE) == name
 
 
