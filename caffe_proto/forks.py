@@ -67,7 +67,7 @@ TYPES: Mapping[str, str] = {
         "DeconvNet and DecoupledNet": "Duplicate SelectSegBinary WindowSegData",
         "DeepDetect": "SparseInnerProduct",
         "DeepHand and DeepModel": "DeepHandModel",
-        "DeepLab": "DenseCrf DomainTransform MatRead MatWrite SegAccuracy",
+        "DeepLab": "DomainTransform MatRead MatWrite SegAccuracy",
         "Depth-VO-Feat": "GeoTransform InverseWarping PinHole",
         "DIGITS": "ClusterDetections ClusterGroundtruth",
         "DRFN": "PwAttend",

@@ -75,6 +75,7 @@ _LATER_TYPES = {
 _LAST_FIELD = 148
 """Of LayerParameter: further fields are forks', which also have them in V1."""
 _SHORTEST_WORD = 3  # what is shorter is an abbreviation, as in BN
+_ABBREVIATIONS = ("CRF",)
 _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
 
@@ -163,7 +164,10 @@ def _too_new(net: ParsedNet, file: str) -> Iterator[NetError]:
 
 def type_of_fork(word: str) -> str:
     """The current spelling of a V1 type that a fork added: ``POOLING3D`` becomes ``Pooling3D``."""
-    parts = (part if len(part) < _SHORTEST_WORD else part.capitalize() for part in word.split("_"))
+    parts = (
+        part if len(part) < _SHORTEST_WORD or part in _ABBREVIATIONS else part.capitalize()
+        for part in word.split("_")
+    )
     return "".join(re.sub(r"(?<=\d)d$", "D", part) for part in parts)
 
 

@@ -193,7 +193,7 @@ HEADS = {
         "s",
     ),
     "the size of an image": (
-        [layer("ImageSegData", "in", "", "x y size"), FC, layer("DenseCrf", "d", "s size x", "d")],
+        [layer("ImageSegData", "in", "", "x y size"), FC, layer("DenseCRF", "d", "s size x", "d")],
         "d",
     ),
     "a word with gt in it": (

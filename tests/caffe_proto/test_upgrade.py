@@ -193,6 +193,7 @@ def test_v0_fields_of_other_types_are_ignored(write: Write) -> None:
     [
         ("UNPOOLING", "Unpooling"),
         ("POOLING3D", "Pooling3D"),
+        ("DENSE_CRF", "DenseCRF"),
         ("BN", "BN"),
         ("VIDEO_DATA", "VideoData"),
         ("CROP", "Crop"),
