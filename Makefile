@@ -134,22 +134,24 @@ man: $(VENV)/installed-dev
 	$(BIN)/python docs/make_man.py build/man
 
 docs: $(VENV)/installed-dev
-	$(BIN)/python docs/make_site.py build/docs/pages
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs build/docs/pages build/docs/site
+	@echo 'Sphinx makes the site of README.md, docs/ and samples/, in a minute or two'
+	@$(BIN)/python docs/make_site.py build/docs/pages
+	@$(BIN)/python -m sphinx -q -W --keep-going -c docs build/docs/pages build/docs/site
+	@echo 'open $(abspath build/docs/site/index.html)'
 
 # The wheel of the last commit, the same bytes from any clone, and what it consists of (CycloneDX). The tree is a
 # copy: setuptools would also pack what an earlier build left behind, with the permissions that files have here.
-wheel: vendor $(VENV)/installed-dev
+wheel: vendor build/packing/installed
 	$(call committed,build/wheel)
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
-		$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./build/wheel
-	$(BIN)/python docs/make_sbom.py dist
+		build/packing/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./build/wheel
+	PYTHONPATH=.dev build/packing/bin/python docs/make_sbom.py dist
 
-sdist: vendor $(VENV)/installed-dev
+sdist: vendor build/packing/installed
 	$(call committed,build/sdist)
-	cd build/sdist && $(abspath $(BIN))/python -c \
+	cd build/sdist && $(abspath build/packing/bin)/python -c \
 		'from setuptools.build_meta import build_sdist; build_sdist("../../dist")' > ../sdist.log
-	$(BIN)/python docs/make_release.py repack dist/*.tar.gz
+	build/packing/bin/python docs/make_release.py repack dist/*.tar.gz
 
 # Everything is made from the commit, or from a tree that does not differ from it. The site has its own copy of the pages.
 release: $(VENV)/installed-dev
@@ -159,6 +161,14 @@ release: $(VENV)/installed-dev
 	$(MAKE) --no-print-directory wheel sdist docs
 	$(BIN)/python docs/make_release.py pack dist
 	@cat dist/SHA256SUMS
+
+# The packages that a wheel is made with, in the versions of locks/dev.txt. They are few, and have an environment of their own.
+PACKING = $$(sed -n 's/^\(cyclonedx-bom\|setuptools\)==\([^ ]*\) .*/\1==\2/p' locks/dev.txt)
+
+build/packing/installed: locks/dev.txt | .dev/prototrt
+	$(PYTHON) -m venv build/packing
+	build/packing/bin/pip install --quiet $(PACKING)
+	touch $@
 
 define committed
 	rm -rf $(1) && mkdir -p $(1) dist

@@ -73,6 +73,10 @@ class Product:
             raise OptionsError(
                 Worded("{} is for engines, but FILE ends in {}", Option("tile", "plugin"), suffix)
             )
+        if self.converting.verify and suffix == ".py" and not self.is_program:
+            from prototrt.converter.backends.torch.evaluator import refuse_without_torch
+
+            refuse_without_torch()
         if self.converting.verify and building.tile == "plugin":
             raise OptionsError(
                 Worded("{} computes the network in NumPy, which cannot run a plugin", Option("verify")),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from configparser import ConfigParser
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -86,6 +90,42 @@ FURTHER = {
 """What these commands need for the sample, beside what the table says."""
 
 
+def missing() -> set[str]:
+    """The modules that the README's installation does not bring, of all that an extra brings."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    extras = config["options.extras_require"]
+    (chosen,) = re.findall(r"^    pip install '\.\[(.*?)\]'$", README, re.MULTILINE)
+    installed = closure(
+        [config["options"]["install_requires"], *(extras[name] for name in chosen.split(","))]
+    )
+    others = closure(extras[name] for name in extras if name not in ("dev", "dask", "fuzz", "triton"))
+    return {
+        module
+        for module, names in packages_distributions().items()
+        for name in names
+        if canonical(name) in others - installed
+    }
+
+
+def closure(requirements: Iterable[str]) -> set[str]:
+    """These packages and all that they need, of those that are installed here."""
+    names, waiting = set[str](), [line for lines in requirements for line in lines.split("\n")]
+    while waiting:
+        line = waiting.pop()
+        match = re.match(r"[\w.-]+", line)
+        if match is None or "extra ==" in line or canonical(match[0]) in names:
+            continue
+        names.add(canonical(match[0]))
+        with suppress(PackageNotFoundError):
+            waiting += requires(match[0]) or []
+    return names
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def tasks() -> list[str]:
     """The commands of the table of what readers have and want."""
     table = README.partition("| I have | I want | command |\n")[2].partition("\n\n")[0]
@@ -102,6 +142,11 @@ def tried(command: str) -> list[str]:
     return [*arguments, *FURTHER.get(words[0], ())]
 
 
+def test_what_is_not_installed_is_missing() -> None:
+    assert missing() >= {"h5py", "PIL"}
+    assert missing().isdisjoint({"numpy", "click", "onnx", "onnxruntime", "jinja2", "markupsafe", "yaml"})
+
+
 def test_the_table_of_tasks_is_read() -> None:
     assert {command.split()[1] for command in tasks()} == set(main.commands) - {"layers", "bench", "cache"}
 
@@ -112,9 +157,12 @@ def test_the_table_of_tasks_is_read() -> None:
     "command",
     [pytest.param(task, marks=pytest.mark.exhaustive if "selftest" in task else ()) for task in tasks()],
 )
-def test_commands_of_the_table_of_tasks_run(command: str) -> None:
-    """On the sample, with a cache of scales and lists that other commands would have left."""
+def test_commands_of_the_table_of_tasks_run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the sample, with a cache of scales and lists that other commands would have left, and with what the README
+    says to install."""
     pytest.importorskip("onnxruntime", reason="runs models")
+    for module in missing():
+        monkeypatch.setitem(sys.modules, module, None)
     Path("nets").mkdir()
     Path("nets/deploy.prototxt").write_text(Path(STAND_INS["MODEL"]).read_text())
     Path("MODELS.yaml").write_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -9,9 +10,23 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from prototrt.caffe_proto.common.errors import ConversionError
+
 _NAME = "prototrt"
 _ON_WINDOWS = os.name == "nt"
 _OF_AN_EXTRA = re.compile(r"""(?P<requirement>[^;]+);\s*extra\s*==\s*["'](?P<extra>[\w.-]+)["']""")
+
+
+_EXTRAS = {"PIL": "samples", "jinja2": "html", "safetensors": "torch", "torch": "torch", "yaml": "batch"}
+"""By module, the extra that brings it."""
+
+
+def refuse_without(
+    module: str, problem: str, where: str | None = None, error: type[ConversionError] = ConversionError
+) -> None:
+    """Raise an error with the way to install a module that is not there, before the work for which it is needed."""
+    if importlib.util.find_spec(module) is None:
+        raise error(problem, where=where, fix=pip_install(_EXTRAS[module]))
 
 
 def pip_install(extra: str) -> str:

@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.installing import pip_install, refuse_without
 from prototrt.converter.backends.torch.export import export_torch
 from prototrt.surgery.ir import Array, Graph
+
+
+def refuse_without_torch() -> None:
+    """Raise ``BuildError`` where PyTorch or safetensors is not installed."""
+    for name in ("torch", "safetensors"):
+        refuse_without(name, f"a PyTorch module needs the package {name}", error=BuildError)
 
 
 class TorchEvaluator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -20,17 +21,24 @@ from prototrt.converter.checking.machines.targets import PROGRAM
 from prototrt.converter.options import BackendName
 from prototrt.converter.running.runtime.devices import find_device
 
-PACKAGES = (
-    "numpy",
-    "protobuf",
-    "tensorrt-rtx",
-    "tensorrt",
-    "cuda-python",
-    "pycuda",
-    "onnx",
-    "onnxruntime",
-    "h5py",
-)
+PACKAGES = {
+    "numpy": "",
+    "protobuf": "",
+    "tensorrt-rtx": "engines for GeForce and RTX GPUs",
+    "tensorrt": "engines for data centre GPUs: extra enterprise",
+    "cuda-python": "running engines: extra gpu",
+    "pycuda": "running engines, instead of cuda-python: extra pycuda",
+    "onnx": "ONNX models: extra onnx",
+    "onnxruntime": "running and checking ONNX models: extra onnx",
+    "h5py": "weights in HDF5: extra hdf5",
+    "Jinja2": "pages that show a net: extra html",
+    "Pillow": "images as inputs, and drawing boxes: extra samples",
+    "PyYAML": "lists of models: extra batch",
+    "torch": "running PyTorch modules: extra torch",
+    "safetensors": "running PyTorch modules: extra torch",
+    "Graphviz": "pictures in SVG, PNG and PDF: a program of the system",
+}
+"""By name, what a package or program is for."""
 _SAME_MODULE = {"cuda-python": "cuda-bindings", "onnxruntime": "onnxruntime-gpu"}
 """Packages by which another one's module may be there, too."""
 NO_GPU = "the driver finds no GPU"
@@ -81,6 +89,8 @@ def diagnose() -> Diagnosis:
 
 
 def _version(package: str) -> str | None:
+    if package == "Graphviz":
+        return shutil.which("dot")
     for name in (package, _SAME_MODULE.get(package)):
         with suppress(metadata.PackageNotFoundError):
             return f"{metadata.version(name)}{'' if name == package else f' ({name})'}" if name else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.installing import refuse_without
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.caffe_proto.text.outline import is_net
@@ -61,12 +61,9 @@ class Place:
 
 def read_yaml(path: str) -> Place:
     """The whole file; raises ``ConversionError`` with the line of what is wrong."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise ConversionError(
-            "cannot be read without PyYAML", where=path, fix=pip_install("batch")
-        ) from error
+    refuse_without("yaml", "cannot be read without PyYAML", path)
+    import yaml
+
     try:
         text = read_text(path, "a list of models", "give a list of models, in YAML").decode()
         node = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.installing import refuse_without
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.writing.files import atomic_write
@@ -30,20 +30,19 @@ Part: TypeAlias = tuple[float, float, float, float]
 _ALL: Part = (0.0, 0.0, 1.0, 1.0)
 
 
+def refuse_without_pillow() -> None:
+    """Raise ``ConversionError`` where no boxes can be drawn."""
+    refuse_without("PIL", Worded("{} needs Pillow", Option("draw")))
+
+
 class BoxPicture:
     """Draws the rows of SSD and YOLO: image, class, score, x1, y1, x2, y2, the last four relative to the image.
 
     Everything is checked before anything is computed: raises ``ConversionError`` if the net has no such rows or no
-    image, or if Pillow is missing.
+    image.
     """
 
     def __init__(self, file: str, signature: Signature, labels: Sequence[str] = ()) -> None:
-        try:
-            import PIL.Image  # noqa: F401
-        except ImportError as error:
-            raise ConversionError(
-                Worded("{} needs Pillow", Option("draw")), fix=pip_install("samples")
-            ) from error
         self.file, self._labels = file, labels
         self._rows = _first(
             "output", "rows of a detector, such as DetectionOutput returns", signature.results

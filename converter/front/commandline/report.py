@@ -154,8 +154,11 @@ def print_parameters(result: ParameterList) -> None:
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
     """What is installed, which driver and GPUs there are, and what that is good for."""
-    for name, version in {"python": diagnosis.python, **diagnosis.packages}.items():
-        show(f"{name:15} {version or 'not installed'}")
+    from prototrt.converter.checking.machines.doctor import PACKAGES
+
+    show(f"{'python':15} {diagnosis.python}")
+    for name, version in diagnosis.packages.items():
+        show(f"{name:15} {version or 'not installed':15} {PACKAGES.get(name, '')}".rstrip())
     show(f"{'driver':15} {diagnosis.driver or 'none'}")
     for gpu in diagnosis.gpus:
         types = names_of(version_of(gpu.capability)) or "types not known"

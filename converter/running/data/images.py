@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import ConversionError, NetError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import NetError, UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_IMAGE, refuse_size
-from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.installing import refuse_without
 from prototrt.caffe_proto.common.records import dataclass, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE
@@ -80,10 +80,7 @@ class ImageFolder:
         cls, files: Sequence[Path], where: str, signature: Signature, preparation: Preparation
     ) -> ImageFolder:
         """Raises ``ConversionError`` where the net does not read images and nothing else, or without Pillow."""
-        try:
-            import PIL.Image  # noqa: F401
-        except ImportError as error:
-            raise ConversionError("reading images needs Pillow", fix=pip_install("samples")) from error
+        refuse_without("PIL", "reading images needs Pillow")
         needed = [value for value in signature.inputs if value.name not in signature.states]
         inputs_text = ", ".join(f"{value.name} {value.shape}" for value in needed)
         if len(needed) != 1 or not holds_images(needed[0]):

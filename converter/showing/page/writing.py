@@ -8,7 +8,7 @@ from typing import Any
 
 from prototrt import __version__
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.installing import refuse_without
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.showing.page.policy import policy
 from prototrt.converter.showing.page.script import join_modules
@@ -22,12 +22,16 @@ _GRAPHVIZ_SOURCES = ("blob:", "'wasm-unsafe-eval'")
 """Graphviz is a module that the page makes from its own text, and that compiles WebAssembly."""
 
 
+def refuse_without_jinja() -> None:
+    """Raise ``ConversionError`` where no page can be made."""
+    refuse_without("jinja2", "a page needs Jinja2")
+
+
 def page(facts: Mapping[str, Any]) -> str:
     """The HTML file."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ConversionError("a page needs Jinja2", fix=pip_install("html")) from error
+    refuse_without_jinja()
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )

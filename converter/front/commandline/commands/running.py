@@ -56,7 +56,7 @@ def run(
     as NAME/0, NAME/1, ...
     """
     from prototrt.converter.files.signatures.feeds import write_results
-    from prototrt.converter.front.commandline.boxes import BoxPicture
+    from prototrt.converter.front.commandline.boxes import BoxPicture, refuse_without_pillow
     from prototrt.converter.front.commandline.summaries import Calls
     from prototrt.converter.running.data.calls import some_calls
     from prototrt.converter.running.data.images import image_input
@@ -67,6 +67,8 @@ def run(
     labels = () if asked.labels is None else read_labels(asked.labels)
     if labels and asked.draw is None:
         raise click.UsageError("--labels names the boxes of --draw\n  fix: also give --draw boxes.png")
+    if asked.draw is not None:
+        refuse_without_pillow()
     rewriting = replace(rewriting, for_operators=asked.on == "onnx-lstm")
     nets: list[Model] = []
     with session_of(model, loading, rewriting, asked, running, nets.append) as session:
@@ -203,6 +205,7 @@ def session_of(
 
     Raises ``UsageError`` for options that are for one of the others.
     """
+    from prototrt.converter.backends.torch.evaluator import refuse_without_torch
     from prototrt.converter.running.runtime.plan_file import is_plan
     from prototrt.converter.running.sessions.session import Session, is_onnx_file
 
@@ -217,6 +220,8 @@ def session_of(
         running.refuse_for_net(model)
         if asked.device is not None and on not in ON_DEVICES:
             raise click.UsageError(f"--device is for --on {', '.join(ON_DEVICES)}")
+        if on == "torch":
+            refuse_without_torch()
         graph = rewritten(model, loading, rewriting, listener)
         if on is None and rewriting.precision == "fp32" and (session := _in_onnxruntime(graph)):
             return session

@@ -107,6 +107,7 @@ def dot(
     """
     from prototrt.caffe_proto import load
     from prototrt.converter.front.commandline.wording import command_line_words
+    from prototrt.converter.showing.page.writing import refuse_without_jinja
     from prototrt.converter.showing.views.pictures import TEXT, draw, is_page, refuse_other_formats
 
     if is_opened and (file is None or file.lower().endswith(TEXT)):
@@ -116,6 +117,8 @@ def dot(
     if verification is not None and not is_page(file):
         raise click.UsageError("--verification is for pages: also give -o FILE.html")
     refuse_idle_reader(stage)
+    if is_page(file):
+        refuse_without_jinja()
     net = load(model, options=loading)
     drawing = draw(net, file, rewriting, stage, verification, command_line_words)
     if drawing.dot is not None:

@@ -148,7 +148,7 @@ def test_without_pytorch_nothing_is_verified(tmp_path: Path, monkeypatch: pytest
     result = CliRunner().invoke(main, ["convert", *files, "-o", str(tmp_path / "net.py"), "--verify"])
     assert result.exit_code != 0
     problem, fix = result.output.split("error: ")[1].split("\n")[:2]
-    assert problem.startswith("a PyTorch module needs the package torch, which cannot be imported: ")
+    assert problem == "a PyTorch module needs the package torch"
     assert fix == f"  fix: {pip_install('torch')}"
     assert [*tmp_path.iterdir()] == []
 

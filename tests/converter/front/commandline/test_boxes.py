@@ -120,7 +120,7 @@ def test_only_png_files_are_written() -> None:
 
 
 def test_drawing_needs_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    monkeypatch.setitem(sys.modules, "PIL", None)
     assert refused() == f"error: --draw needs Pillow\n  fix: {pip_install('samples')}\n"
 
 

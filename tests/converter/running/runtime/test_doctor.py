@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
+from configparser import ConfigParser
 from importlib.metadata import PackageNotFoundError
 from typing import Any
 
@@ -18,6 +20,7 @@ from prototrt.converter.backends.driver import Driver, Gpu
 from prototrt.converter.backends.tensorrt.api import Backend
 from prototrt.converter.checking.machines import doctor, gpu_support
 from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
+from prototrt.tests.fresh_python import ROOT
 
 
 class Machine:
@@ -102,6 +105,15 @@ def test_a_module_that_another_package_brings(monkeypatch: pytest.MonkeyPatch) -
     assert found["onnx"] is None
 
 
+def test_each_package_is_in_the_extra_that_it_names() -> None:
+    extras = ConfigParser()
+    extras.read(ROOT / "setup.cfg", encoding="utf-8")
+    for package, purpose in doctor.PACKAGES.items():
+        if ": extra " in purpose:
+            listed = extras["options.extras_require"][purpose.rpartition(" ")[2]]
+            assert re.search(rf"^{package}\b", listed, re.MULTILINE), package
+
+
 def test_a_machine_without_gpu(machine: Machine) -> None:
     machine.installed = machine.can_build = {"rtx"}
     assert (
@@ -111,13 +123,19 @@ python          3.12.1, Linux x86_64
 prototrt        0.1.0
 numpy           2.4.0
 protobuf        7.0
-tensorrt-rtx    1.7.1
-tensorrt        not installed
-cuda-python     not installed
-pycuda          not installed
-onnx            not installed
-onnxruntime     not installed
-h5py            not installed
+tensorrt-rtx    1.7.1           engines for GeForce and RTX GPUs
+tensorrt        not installed   engines for data centre GPUs: extra enterprise
+cuda-python     not installed   running engines: extra gpu
+pycuda          not installed   running engines, instead of cuda-python: extra pycuda
+onnx            not installed   ONNX models: extra onnx
+onnxruntime     not installed   running and checking ONNX models: extra onnx
+h5py            not installed   weights in HDF5: extra hdf5
+Jinja2          not installed   pages that show a net: extra html
+Pillow          not installed   images as inputs, and drawing boxes: extra samples
+PyYAML          not installed   lists of models: extra batch
+torch           not installed   running PyTorch modules: extra torch
+safetensors     not installed   running PyTorch modules: extra torch
+Graphviz        not installed   pictures in SVG, PNG and PDF: a program of the system
 driver          none
 
 yes       build with TensorRT for RTX
