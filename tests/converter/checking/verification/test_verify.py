@@ -253,6 +253,7 @@ def test_measures() -> None:
     assert found.cosine == pytest.approx((9 + 18) / (5 * math.hypot(3, 4.5)))
     assert found.allowed == pytest.approx(0.2 + 0.1 * 4)
     assert found.is_small
+    assert not difference_of(np.array([3.0, 4.7]), np.array([3.0, 4.0]), Tolerance(0.1, 0.2, "")).is_small
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
