@@ -63,7 +63,7 @@ def test_greedy_nets(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert str(raised.value) == (
         f"{problem}\n"
         f"  because it has {elements} elements, which TensorRT holds 3 times while it builds\n"
-        f'  fix: use smaller sizes, for inputs with shapes, or allow more with max_memory="{enough}"'
+        f'  fix: use smaller sizes, or allow more with max_memory="{enough}"'
     )
 
 
@@ -102,7 +102,7 @@ def test_the_command_line_names_its_option(tmp_path: Path) -> None:
     assert result.stderr == (
         f'error: {path}:1: layer "d" (DummyData), top "x": converting the net takes 1.2 GB, expected at most 500.0 MB\n'
         "  because it has 100000000 elements, which TensorRT holds 3 times while it builds\n"
-        "  fix: use smaller sizes, for inputs with --shape, or allow more with --max-memory 2GB\n"
+        "  fix: use smaller sizes, or allow more with --max-memory 2GB\n"
     )
 
 

@@ -88,11 +88,7 @@ class MemoryLimit:
                 f"converting the net takes {text_of_bytes(self._taken)}, expected at most {text_of_bytes(self.most)}",
                 blob=blob,
                 because=f"it has {count} elements, which TensorRT holds {_COPIES} times while it builds",
-                fix=Worded(
-                    "use smaller sizes, for inputs with {}, or allow more with {}",
-                    Option("shapes"),
-                    Option("max_memory", enough),
-                ),
+                fix=Worded("use smaller sizes, or allow more with {}", Option("max_memory", enough)),
             )
 
 
@@ -102,5 +98,5 @@ def refuse_too_many(count: int, shape: Shape, blob: str) -> None:
             f"shape is {shape}, which is {count} elements, expected at most {MOST_ELEMENTS}",
             blob=blob,
             because="Caffe counts elements with 32-bit integers",
-            fix=Worded("use smaller sizes, for inputs with {}", Option("shapes")),
+            fix="use smaller sizes",
         )

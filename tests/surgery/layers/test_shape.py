@@ -289,7 +289,7 @@ def test_more_elements_than_an_int_counts_are_refused() -> None:
     assert refusal(layer("Tile", "axis: 0 tiles: 20000000"), {"x": X}) == (
         f'{OP} (Tile), top "y": shape is (40000000, 3, 4, 5), which is 2400000000 elements,'
         " expected at most 2147483647\n"
-        "  because Caffe counts elements with 32-bit integers\n  fix: use smaller sizes, for inputs with shapes"
+        "  because Caffe counts elements with 32-bit integers\n  fix: use smaller sizes"
     )
 
 
