@@ -69,11 +69,11 @@ def run(graph: Graph, lists: Sequence[PassList], sound: set[Hashable] | None = N
     verify(graph, verified)
     for each in lists:
         for change in each.passes:
-            graph = _after(change, graph, each, verified)
+            graph = _run(change, graph, each, verified)
     return graph
 
 
-def _after(change: Pass, before: Graph, of: PassList, sound: set[Hashable]) -> Graph:
+def _run(change: Pass, before: Graph, of: PassList, sound: set[Hashable]) -> Graph:
     try:
         after = change(before)
         if after is not before:
@@ -109,14 +109,14 @@ def inside_bodies(change: Pass) -> Pass:
 
 def _over_bodies(node: Node, change: Pass) -> Node:
     """The node over changed bodies; itself if they stay as they are."""
-    changed = {body: _inside(change, body, node) for body in bodies(node.op)}
+    changed = {body: _change_body(change, body, node) for body in bodies(node.op)}
     if all(old is new for old, new in changed.items()):
         return node
     new = {name: changed[getattr(node.op, name)] for name in node.op.graphs}
     return replace(node, op=replace(node.op, **new))
 
 
-def _inside(change: Pass, body: Graph, node: Node) -> Graph:
+def _change_body(change: Pass, body: Graph, node: Node) -> Graph:
     """The body after the pass. The layers in it are compared over the whole graph."""
     after = change(body)
     try:

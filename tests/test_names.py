@@ -27,7 +27,8 @@ taken torn written"""
 NOUN_WORDS = """beginning binding docstring drawing embed embedding encoding feed finding heading lowering mapping
 meaning nesting nothing opening padding pooling reading seed serving setting speed string tiling timing unpooling
 warning wiring wording"""
-PREPOSITION_WORDS = "after along around as at before by for from in into of on once out over to up with"
+PREPOSITION_WORDS = """after along around as at before behind between by
+for from in inside into of on once out over to up with without"""
 IRREGULAR, NOUNS, PREPOSITIONS = (
     {*text.split()} for text in (IRREGULAR_WORDS, NOUN_WORDS, PREPOSITION_WORDS)
 )
@@ -88,6 +89,12 @@ def lacks_noun(name: str) -> bool:
     """Whether a participle stands alone or before a preposition: ``hoisted``, ``padded_around``."""
     first, *rest = words_of(name) or [""]
     return is_participle(first) and (not rest or rest[0] in PREPOSITIONS)
+
+
+def is_preposition(name: str) -> bool:
+    """``_of``: of a method the class says the rest, a function has no class."""
+    words = words_of(name)
+    return bool(words) and all(word in PREPOSITIONS for word in words)
 
 
 @cache
@@ -190,6 +197,16 @@ def test_functions_are_named_by_what_they_do_or_return() -> None:
         for path, function, owner in functions()
         if lacks_noun(function.name) and not returns_its_subject(function, owner)
         if function.name not in PUBLIC
+    ]
+    assert sorted(named) == []
+
+
+def test_no_function_is_a_preposition() -> None:
+    named = [
+        f"{path}: {function.name}"
+        for path, function, owner in functions()
+        if is_preposition(function.name)
+        if owner is None
     ]
     assert sorted(named) == []
 

@@ -111,7 +111,7 @@ def _values(field: FieldDescriptor, value: FieldValue, where: str) -> list[Scala
         raise NetError(
             f'"{field.name}" has one value, found {len(texts)}',
             where=where,
-            fix=_as_in(field, texts[0] if texts else _example(field)),
+            fix=_field_text(field, texts[0] if texts else _example(field)),
         )
     return [_value(field, text.strip(), where) for text in texts]
 
@@ -127,7 +127,7 @@ def _value(field: FieldDescriptor, text: str, where: str) -> Scalar:
         raise NetError(
             f"{field.name} is {error.actual if text else 'nothing'}, expected {error.expected}",
             where=where,
-            fix=error.fix or _as_in(field, _example(field)),
+            fix=error.fix or _field_text(field, _example(field)),
         ) from error
 
 
@@ -138,7 +138,7 @@ def _is_one_value(text: str) -> bool:
         return False
 
 
-def _as_in(field: FieldDescriptor, value: str) -> str:
+def _field_text(field: FieldDescriptor, value: str) -> str:
     return f'set it as in "{field.name}={value}"'
 
 

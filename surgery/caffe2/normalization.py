@@ -63,15 +63,17 @@ def layer_norm(
                 "elementwise_affine is 1, but the inputs scale and bias are missing",
                 fix="add the two inputs after x, or set elementwise_affine to 0",
             )
-        y = (y * _over(build, operator, 1, scale, x, axis)).named("scaled")
-        y = (y + _over(build, operator, 2, shift, x, axis)).named("shifted")
+        y = (y * _factor_of_axes(build, operator, 1, scale, x, axis)).named("scaled")
+        y = (y + _factor_of_axes(build, operator, 2, shift, x, axis)).named("shifted")
     elif scale is not None:
         build.warn("elementwise_affine is not set: the inputs scale and bias are ignored, as in Caffe2")
     statistics = [each.reshape(*x.shape[:axis], 1) for each in (mean, deviation)]
     return [y, *statistics]
 
 
-def _over(build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int) -> Value:
+def _factor_of_axes(
+    build: Builder, operator: Operator, index: int, factor: Value, x: Value, axis: int
+) -> Value:
     if merge_sizes(factor.shape) != merge_sizes(x.shape[axis:]):
         raise misfit(operator, index, factor, x.shape[axis:])
     return build.aligned(build.reshape(factor, x.shape[axis:]), len(x.shape))

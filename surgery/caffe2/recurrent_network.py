@@ -154,7 +154,7 @@ class StepNetScan:
                 because=f'"{alias.source}" has {length} rows',
                 fix=EXPORT_AGAIN,
             )
-        return self._join([self._from(part, start - before) for part, before in _places(parts, start)])
+        return self._join([self._rows_from(part, start - before) for part, before in _places(parts, start)])
 
     def _parts(self, alias: Alias) -> list[Value]:
         """The rows of a buffer: the initial ones, then the written ones."""
@@ -162,7 +162,7 @@ class StepNetScan:
             return [self.initial[alias.source], self.written[alias.source]]
         return [self.around[alias.source]]
 
-    def _from(self, part: Value, start: int) -> Value:
+    def _rows_from(self, part: Value, start: int) -> Value:
         size = fixed(part.shape[0], "the number of rows")
         return part if start <= 0 else self.build.add(Slice(0, start, size - start), part, hint="rows")
 

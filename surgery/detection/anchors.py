@@ -19,7 +19,7 @@ def of_pvanet(base_size: int, ratios: Sequence[float], scales: Sequence[float]) 
     for ratio in np.array(ratios, np.float32):
         width = _round(np.sqrt(np.float32(base_size * base_size) / ratio))
         height = _round(width * ratio)
-        corners += [_around(base_size, width * scale, height * scale) for scale in _floats(scales)]
+        corners += [_corners_around(base_size, width * scale, height * scale) for scale in _floats(scales)]
     return np.array(corners, np.float32)
 
 
@@ -34,7 +34,7 @@ def of_happynear(base_size: int, ratios: Sequence[float], scales: Sequence[float
         sides = (width, width * ratio)
         for scale in _floats(scales):
             across, down = (_round(side * scale / base_size - 1) for side in sides)
-            corners.append(_around(base_size, across + 1, down + 1))
+            corners.append(_corners_around(base_size, across + 1, down + 1))
     return np.array(corners, np.float32)
 
 
@@ -47,11 +47,11 @@ def of_py_faster_rcnn(ratios: Sequence[float], scales: Sequence[float]) -> Array
     for ratio in ratios:
         width = np.round(np.sqrt(256 / ratio))
         height = np.round(width * ratio)
-        corners += [_around(16, width * scale, height * scale) for scale in scales]
+        corners += [_corners_around(16, width * scale, height * scale) for scale in scales]
     return np.array(corners, np.float32)
 
 
-def _around(base_size: int, width: Any, height: Any) -> tuple[float, float, float, float]:
+def _corners_around(base_size: int, width: Any, height: Any) -> tuple[float, float, float, float]:
     centre, across, down = (base_size - 1) / 2, (width - 1) / 2, (height - 1) / 2
     return centre - across, centre - down, centre + across, centre + down
 

@@ -136,7 +136,7 @@ def suppress_in_blocks(
     number, decided, last_score, last_place, index, score, every_score, *parts = body_inputs(
         inner, [*states, "scores", *["box"] * 4], outside
     )
-    open_scores = _behind(every_score, last_score, last_place, rule).chosen(every_score, LOWEST)
+    open_scores = _is_behind(every_score, last_score, last_place, rule).chosen(every_score, LOWEST)
     best, places = best_of_rows(open_scores, size, rule.first_of_equals)
     if isinstance(count, OpenSize):
         places = places.at_most(count - 1)  # those behind the list are no candidates
@@ -168,7 +168,7 @@ def block_size(lists: int, before: int, most: int) -> int:
     return min(size, before)
 
 
-def _behind(scores: Value, last_score: Value, last_place: Value, rule: Suppression) -> Value:
+def _is_behind(scores: Value, last_score: Value, last_place: Value, rule: Suppression) -> Value:
     """Which boxes come after the last one that is decided."""
     place = numbers(scores.build, computable(scores.shape[1], "the number of boxes"))
     is_behind = place > last_place if rule.first_of_equals else place < last_place

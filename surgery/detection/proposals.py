@@ -191,7 +191,7 @@ def _anchors(build: LayerBuilder, how: Proposing, height: Size, width: Size) -> 
     boxes = []
     anchors, number = how.anchors.astype(np.float32), len(how.anchors)
     for axis, (places, shape) in enumerate(((width, (1, width, number)), (height, (height, 1, number)))):
-        sides_and_centres = _along(build, places, how.stride, anchors[:, axis], anchors[:, 2 + axis])
+        sides_and_centres = _anchors_along(build, places, how.stride, anchors[:, axis], anchors[:, 2 + axis])
         side, centre = (
             build.broadcast(build.reshape(part, shape), (height, width, number), hint)
             for part, hint in zip(sides_and_centres, ("side", "centre"), strict=True)
@@ -201,7 +201,9 @@ def _anchors(build: LayerBuilder, how: Proposing, height: Size, width: Size) -> 
     return boxes
 
 
-def _along(build: LayerBuilder, places: Size, stride: float, low: Array, high: Array) -> tuple[Value, Value]:
+def _anchors_along(
+    build: LayerBuilder, places: Size, stride: float, low: Array, high: Array
+) -> tuple[Value, Value]:
     """Side and centre (places, A) of anchors that begin and end here at the first place of an axis."""
     if isinstance(places, int):
         shifts = (np.arange(places)[:, None] * stride).astype(np.float32)

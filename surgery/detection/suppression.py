@@ -105,13 +105,13 @@ def _first(is_kept: Value, most: int) -> Value:
     # Sums, not products: where products compute in float16, they count to 2048.
     table = lengthened(is_kept.cast(DType.FLOAT32), 1, rows * columns, 0).reshape(lists, rows, columns)
     in_rows = table.sum(2).reshape(lists, 1, rows)
-    before_row = (in_rows * _before(is_kept, 1, rows)).sum(2)
-    in_row = (table.reshape(lists, rows, 1, columns) * _before(is_kept, 1, 1, columns)).sum(3)
+    before_row = (in_rows * _is_before(is_kept, 1, rows)).sum(2)
+    in_row = (table.reshape(lists, rows, 1, columns) * _is_before(is_kept, 1, 1, columns)).sum(3)
     before = in_row.reshape(lists, rows, columns) + before_row
     return is_kept & (before.reshape(lists, rows * columns).slice(1, 0, size) < most)
 
 
-def _before(is_kept: Value, *axes: int) -> Value:
+def _is_before(is_kept: Value, *axes: int) -> Value:
     """Of two places (..., size, size), 1 where the second one is before the first."""
     before = np.tri(axes[-1], k=-1, dtype=np.float32).reshape(*axes, axes[-1])
     return is_kept.build.constant(before, "before")

@@ -53,7 +53,9 @@ def with_recurrences(graph: Graph, model: Model, options: RewriteOptions, used: 
     used.update(pair.input.name for pair in pairs)
     if not pairs:
         return graph
-    graph = replace(graph, recurrences=_without(graph.recurrences, [pair.input for pair in pairs]))
+    graph = replace(
+        graph, recurrences=_recurrences_without(graph.recurrences, [pair.input for pair in pairs])
+    )
     return (
         _carry(graph, pairs) if options.state == "bind" else _with_initial_states(graph, pairs, options, file)
     )
@@ -101,7 +103,7 @@ def _visible_outputs(graph: Graph) -> list[Value]:
     return [value for value in graph.outputs if value not in states]
 
 
-def _without(recurrences: Iterable[Recurrence], fed: Sequence[Value]) -> tuple[Recurrence, ...]:
+def _recurrences_without(recurrences: Iterable[Recurrence], fed: Sequence[Value]) -> tuple[Recurrence, ...]:
     """Those of other inputs: the user's choice replaces what the net only offers."""
     return tuple(pair for pair in recurrences if pair.input not in fed)
 

@@ -278,10 +278,10 @@ def _without_shapes(options: RewriteOptions, names: Mapping[str, Sizes]) -> Rewr
     shapes, profile = shapes_of_options(options), profile_of(options)
     return replace(
         options,
-        shapes=_without(names, shapes),
-        min_shapes=_without(names, profile.min),
-        opt_shapes=_without(names, profile.opt),
-        max_shapes=_without(names, profile.max),
+        shapes=_other_shapes(names, shapes),
+        min_shapes=_other_shapes(names, profile.min),
+        opt_shapes=_other_shapes(names, profile.opt),
+        max_shapes=_other_shapes(names, profile.max),
     )
 
 
@@ -295,7 +295,7 @@ def _shapes_in_file(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
     return shapes_by_top
 
 
-def _without(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
+def _other_shapes(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
     return {name: shape for name, shape in sizes.items() if name not in names}
 
 

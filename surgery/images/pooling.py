@@ -154,12 +154,12 @@ def with_empty(build: Builder, y: Value, axis_spans: Sequence[Span], *empty: flo
         enumerate(zip(each, axis_spans, strict=True), 2), key=lambda edge: math.isnan(edge[1][0])
     ):
         if span.has_empty:
-            y = build.add(Pad((0,) * rank, along(axis, rank, 1, 0), value), y, hint="empty_windows")
+            y = build.add(Pad((0,) * rank, sizes_along(axis, rank, 1, 0), value), y, hint="empty_windows")
             if isinstance(span.size, OpenSize):  # at some sizes none is empty
                 y = build.add(Slice(axis, 0, span.out), y, hint="windows")
     return y
 
 
-def along(axis: int, axes: int, size: int, others: int) -> Sizes:
+def sizes_along(axis: int, axes: int, size: int, others: int) -> Sizes:
     """``size`` along one of the axes."""
     return tuple(size if place == axis else others for place in range(axes))

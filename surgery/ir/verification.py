@@ -224,7 +224,7 @@ def _bindings(graph: Graph, has_shapes: bool) -> dict[str, list[str]]:
 
 def _refuse_changed_origins(before: Graph, after: Graph, declared: Sequence[BorderChange]) -> None:
     """Nodes are immutable: only those that the other graph lacks are compared."""
-    gone, added = _without(before.nodes, after.nodes), _without(after.nodes, before.nodes)
+    gone, added = _nodes_without(before.nodes, after.nodes), _nodes_without(after.nodes, before.nodes)
     new = _layers(added) - _layers(gone)
     if new and (invented := new - _layers(walk(before))):
         node = next(node for node in added if node.origin in invented)
@@ -233,11 +233,11 @@ def _refuse_changed_origins(before: Graph, after: Graph, declared: Sequence[Bord
         _refuse_other_writers(gone, added)
 
 
-def _without(nodes: Sequence[Node], others: Sequence[Node]) -> list[Node]:
+def _nodes_without(nodes: Sequence[Node], others: Sequence[Node]) -> list[Node]:
     """The nodes that are not among the others, and those in their bodies."""
     excluded = set(others)
     changed = [node for node in nodes if node not in excluded]
-    return [*changed, *(inner for node in changed for inner in _inside(node))]
+    return [*changed, *(inner for node in changed for inner in _inner_nodes(node))]
 
 
 def _layers(nodes: Iterable[Node]) -> set[Origin]:
@@ -257,10 +257,10 @@ def _refuse_other_writers(gone: Sequence[Node], added: Sequence[Node]) -> None:
 def _writing_layers(name: str, nodes: Sequence[Node]) -> set[Origin]:
     """The layers of the nodes that write a value of this name, one in each scope, and of the nodes in their bodies."""
     writers = [node for node in nodes if any(value.name == name for value in node.outputs)]
-    return _layers(each for node in writers for each in (node, *_inside(node)))
+    return _layers(each for node in writers for each in (node, *_inner_nodes(node)))
 
 
-def _inside(node: Node) -> Iterator[Node]:
+def _inner_nodes(node: Node) -> Iterator[Node]:
     return (inner for body in bodies(node.op) for inner in walk(body))
 
 

@@ -16,10 +16,10 @@ from prototrt.surgery.building.limits import refuse_large
 from prototrt.surgery.images.pooling import (
     LOWEST,
     Span,
-    along,
     max_pool,
     mean_of_elements,
     mean_with_padding,
+    sizes_along,
     spans,
     stochastic_pool,
     windows_op,
@@ -156,8 +156,8 @@ def _dilated_max_pool(
     spatial = len(axis_spans)
     for place, (span, size, step) in enumerate(zip(axis_spans, window.kernel, window.dilation, strict=True)):
         if span.pad or span.beyond(span.pad):
-            before = along(2 + place, 2 + spatial, span.pad, 0)
-            after = along(2 + place, 2 + spatial, span.beyond(span.pad), 0)
+            before = sizes_along(2 + place, 2 + spatial, span.pad, 0)
+            after = sizes_along(2 + place, 2 + spatial, span.beyond(span.pad), 0)
             x = build.add(Pad(before, after, LOWEST), x, hint="padded")
         reach = (span.out - 1) * span.stride + 1
         shifted = [build.add(Slice(2 + place, index * step, reach), x) for index in range(size)]
@@ -165,7 +165,9 @@ def _dilated_max_pool(
         if span.stride > 1:
             once, nothing = (1,) * spatial, (0,) * spatial
             x = build.add(
-                MaxPool(once, along(place, spatial, span.stride, 1), nothing, nothing), x, hint="strided"
+                MaxPool(once, sizes_along(place, spatial, span.stride, 1), nothing, nothing),
+                x,
+                hint="strided",
             )
     return x
 

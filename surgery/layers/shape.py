@@ -31,7 +31,9 @@ def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[
     """
     axis = _axis(layer.param, "concat_dim", x.shape)
     for index, other in enumerate(others, 1):
-        if _without(axis, other.shape) != _without(axis, x.shape) or len(other.shape) != len(x.shape):
+        if _sizes_without(axis, other.shape) != _sizes_without(axis, x.shape) or len(other.shape) != len(
+            x.shape
+        ):
             because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
             fix = "give the bottoms sizes that differ only in this axis, or use another axis"
             raise misfit(layer, index, other, f"{x.shape} but for axis {axis}", fix, because)
@@ -41,7 +43,7 @@ def concat(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list[
     return [x]
 
 
-def _without(axis: int, shape: Shape) -> Shape:
+def _sizes_without(axis: int, shape: Shape) -> Shape:
     return (*shape[:axis], *shape[axis + 1 :])
 
 

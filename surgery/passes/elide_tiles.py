@@ -57,14 +57,14 @@ def _broadcasts(reader: Node, tiled: Value, axis: int, suspects: Container[Value
         return len(others) == 1 and others[0] not in suspects and others[0].shape[axis] == tiled.shape[axis]
     if not isinstance(reader.op, Scan) or axis == 0:
         return False
-    scan, inner = reader.op, _inside(reader, tiled)
+    scan, inner = reader.op, _body_input(reader, tiled)
     if inner is None or inner in scan.body.outputs:
         return False
     uses = scan.body.readers().get(inner, [])
     return all(_broadcasts(use, inner, axis - 1, suspects) for use in uses)
 
 
-def _inside(reader: Node, value: Value) -> Value | None:
+def _body_input(reader: Node, value: Value) -> Value | None:
     """The body's input for a value that a Scan runs along, if the Scan does not read the value otherwise."""
     scan = reader.op
     assert isinstance(scan, Scan)

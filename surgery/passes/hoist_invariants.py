@@ -47,7 +47,7 @@ def _hoist(build: Builder, node: Node, scan: Scan) -> Node:
         once=dict(zip(inner.invariants, outer.invariants, strict=True)),
     )
     gone = {step for step in scan.body.nodes if _try_hoist(build, step, scan, outside)}
-    return _over(node, scan, outside, gone) if gone else node
+    return _scan_without(node, scan, outside, gone) if gone else node
 
 
 def _try_hoist(build: Builder, node: Node, scan: Scan, outside: LiftedValues) -> bool:
@@ -74,7 +74,7 @@ def _elements(shape: Shape) -> int:
     return prod(dim for dim in shape if isinstance(dim, int))
 
 
-def _over(node: Node, scan: Scan, outside: LiftedValues, gone: Collection[Node]) -> Node:
+def _scan_without(node: Node, scan: Scan, outside: LiftedValues, gone: Collection[Node]) -> Node:
     """The Scan whose body lacks the moved nodes and reads their results."""
     rest = [inner for inner in scan.body.nodes if inner not in gone]
     read = {value for inner in rest for value in inner.inputs} | set(scan.body.outputs)

@@ -119,7 +119,7 @@ class _MovedGraph:
             return
         self._build.origin = self._origins.get(value, self._build.origin)
         if value in self._old.inputs:
-            outer = inner = replace(value, shape=_after(layout.from_caffe, value.shape))
+            outer = inner = replace(value, shape=_shape_after(layout.from_caffe, value.shape))
             for op in layout.to_caffe:
                 inner = self._build.add(op, inner, hint="in_caffe_layout")
         else:
@@ -145,7 +145,7 @@ class _MovedGraph:
         return replace(moved, inputs=tuple(self._outer.get(value, value) for value in old.inputs))
 
 
-def _after(ops: Sequence[Op], shape: Shape) -> Shape:
+def _shape_after(ops: Sequence[Op], shape: Shape) -> Shape:
     for op in ops:
         (shape,) = op.shape(shape)
     return shape

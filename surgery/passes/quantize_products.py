@@ -199,12 +199,12 @@ class _QuantizedNodes:
     def _read_in_8_bits(self, value: Value) -> Value:
         """The value as products read it: quantized and dequantized, once for all readers."""
         if value not in self._read:
-            numbers, scale = self._in_8_bits(value), self._scale_of(value)
-            with self._at_the_writer_of(value):
+            numbers, scale = self._numbers_in_8_bits(value), self._scale_of(value)
+            with self._origin_of_writer(value):
                 self._read[value] = self.build.add(Dequantize(), numbers, scale, hint="dequantized")
         return self._read[value]
 
-    def _in_8_bits(self, value: Value) -> Value:
+    def _numbers_in_8_bits(self, value: Value) -> Value:
         pending = [value]
         while pending:
             each = pending[-1]
@@ -220,13 +220,13 @@ class _QuantizedNodes:
 
     def _add_in_8_bits(self, value: Value, sources: Sequence[Value]) -> Value:
         """What writes a value in 8 bits: the same as before, from sources in 8 bits, or a Quantize."""
-        with self._at_the_writer_of(value):
+        with self._origin_of_writer(value):
             if sources:
                 return self.build.add(self.writers[value].op, *sources, hint="in_8_bits")
             return self.build.add(Quantize(self.scheme.to), value, self._scale_of(value), hint="quantized")
 
     @contextmanager
-    def _at_the_writer_of(self, value: Value) -> Iterator[None]:
+    def _origin_of_writer(self, value: Value) -> Iterator[None]:
         """New nodes belong to the layer that writes a value, or for an input to the layer that reads it."""
         reader = self.build.origin
         self.build.origin = self.writers[value].origin if value in self.writers else reader

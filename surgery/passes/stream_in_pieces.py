@@ -232,7 +232,7 @@ class _Pieces:
         axes = self._axes_of_constants(node)
         place = self._places[streams[0]]
         inputs = [
-            self._delayed(value, delay)
+            self._steps_of(value, delay)
             if value in self._flows
             else self._rows_of_constant(node, value, axes[value], place, delay)
             if value in axes
@@ -319,10 +319,10 @@ class _Pieces:
         if isinstance(op, Convolution):
             pad = reach = op.pad[axis]
             extent = op.dilation[axis] * (int(computable(node.inputs[1].shape[2 + axis])) - 1) + 1
-            inside: Op = replace(op, pad=_without(op.pad, axis))
+            inside: Op = replace(op, pad=_sizes_without(op.pad, axis))
         elif isinstance(op, MaxPool) or (isinstance(op, AveragePool) and not op.before[axis]):
             pad, reach, extent = op.before[axis], op.after[axis], op.window[axis]
-            inside = replace(op, before=_without(op.before, axis), after=_without(op.after, axis))
+            inside = replace(op, before=_sizes_without(op.before, axis), after=_sizes_without(op.after, axis))
             fill = _LOWEST
         else:
             self._refuse(node)
@@ -358,15 +358,15 @@ class _Pieces:
             self._refuse(node)
         before, after = op.before[axis], op.after[axis]
         delay = max(self._flows[x].delay, before)
-        rows = self._delayed(x, delay)
+        rows = self._steps_of(x, delay)
         if before > 0:
             rows = self._fill(node, rows, place, delay, op.value)
-        around = Pad(_without(op.before, axis), _without(op.after, axis), op.value)
+        around = Pad(_sizes_without(op.before, axis), _sizes_without(op.after, axis), op.value)
         self._emit(node, around, [rows], delay - before, max(end + after, 0))
 
     # States
 
-    def _delayed(self, old: Value, delay: int) -> Value:
+    def _steps_of(self, old: Value, delay: int) -> Value:
         """The steps of a value, with this delay."""
         flow, place = self._flows[old], self._places[old]
         if delay == flow.delay:
@@ -442,6 +442,6 @@ def _shapes(node: Node) -> Sequence[Shape]:
     return [value.shape for value in node.inputs]
 
 
-def _without(numbers: Sequence[int], axis: int) -> tuple[int, ...]:
+def _sizes_without(numbers: Sequence[int], axis: int) -> tuple[int, ...]:
     """The numbers, with 0 for one axis."""
     return (*numbers[:axis], 0, *numbers[axis + 1 :])

@@ -82,7 +82,7 @@ def _with_states(
         lost = [
             before
             for before, after in pairs
-            if before in states and not _is_within(_of(after, bounded), states[before])
+            if before in states and not _is_within(_bound_of(after, bounded), states[before])
         ]
         if not lost:
             return bounded
@@ -129,12 +129,12 @@ def _bound(node: Node, bounds: Mapping[Value, float]) -> float | None:
         inside = _largest(node.inputs, bounds)
         return None if inside is None else max(inside, abs(op.value))
     if op == MULTIPLY:
-        factors = [_of(value, bounds) for value in node.inputs]
+        factors = [_bound_of(value, bounds) for value in node.inputs]
         return None if None in factors else float(np.prod([each for each in factors if each is not None]))
     return None
 
 
-def _of(value: Value, bounds: Mapping[Value, float]) -> float | None:
+def _bound_of(value: Value, bounds: Mapping[Value, float]) -> float | None:
     if value.data is None:
         return bounds.get(value)
     largest = float(np.abs(unbroadcast(value.data)).max(initial=0))
@@ -142,7 +142,7 @@ def _of(value: Value, bounds: Mapping[Value, float]) -> float | None:
 
 
 def _largest(values: Iterable[Value], bounds: Mapping[Value, float]) -> float | None:
-    limits = [_of(value, bounds) for value in values]
+    limits = [_bound_of(value, bounds) for value in values]
     return None if None in limits else max(each for each in limits if each is not None)
 
 
@@ -154,19 +154,19 @@ def _enter(node: Node, scan: Scan, bounds: dict[Value, float]) -> None:
     outside += zip(roles.invariants, inside.invariants, strict=True)
     fixed: dict[Value, float] = {}
     for outer, inner in outside:
-        _note(fixed, inner, _of(outer, bounds))
+        _note(fixed, inner, _bound_of(outer, bounds))
     for mark in _resets(body, inside.states, [inner for _, inner in outside]):
         fixed.setdefault(mark, 1.0)
     states = {
         inner: max(_STATE, bound)
         for outer, inner in zip(roles.states, inside.states, strict=True)
-        if (bound := _of(outer, bounds)) is not None
+        if (bound := _bound_of(outer, bounds)) is not None
     }
     after = scan.named_outputs(body.outputs).states
     bounded = _with_states(body, fixed, states, list(zip(inside.states, after, strict=True)))
     bounds.update(bounded)
     for result, end in zip(node.outputs, body.outputs, strict=True):
-        _note(bounds, result, _of(end, bounded))
+        _note(bounds, result, _bound_of(end, bounded))
 
 
 def _resets(body: Graph, states: Sequence[Value], read: Sequence[Value]) -> list[Value]:

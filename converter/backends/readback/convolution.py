@@ -78,17 +78,17 @@ def _scatter(x: Array, kernel: Array, window: Window) -> Array:
     y = np.zeros((x.shape[0], groups * outputs, *whole), np.float32)
     columns = x.reshape(x.shape[0], groups, inputs, -1)
     for position in itertools.product(*map(range, window.size)):
-        part = np.matmul(kernel[_behind(position)].transpose(0, 2, 1), columns)
+        part = np.matmul(kernel[_last_axes(position)].transpose(0, 2, 1), columns)
         begins = [place * dilation for place, dilation in zip(position, window.dilation, strict=True)]
         landing = [
             slice(begin, begin + (length - 1) * stride + 1, stride)
             for begin, (length, _, stride, _) in zip(begins, axes, strict=True)
         ]
-        y[_behind(landing)] += part.reshape(x.shape[0], groups * outputs, *lengths)
+        y[_last_axes(landing)] += part.reshape(x.shape[0], groups * outputs, *lengths)
     return y
 
 
-def _behind(indices: Iterable[int | slice]) -> Any:
+def _last_axes(indices: Iterable[int | slice]) -> Any:
     """The index that leaves the first axes alone."""
     return (..., *indices)
 
@@ -101,4 +101,4 @@ def _crop(y: Array, lengths: Shape, window: Window) -> Array:
         smaller, larger = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
         before, after = (smaller, larger) if window.mode == "SAME_UPPER" else (larger, smaller)
     ends = [whole - cut for whole, cut in zip(y.shape[2:], after, strict=True)]
-    return np.asarray(y[_behind([slice(begin, end) for begin, end in zip(before, ends, strict=True)])])
+    return np.asarray(y[_last_axes([slice(begin, end) for begin, end in zip(before, ends, strict=True)])])

@@ -24,7 +24,7 @@ def grid_sample(layer: Layer) -> Evaluate:
             raise UnsupportedLayerError(f"grids over images of {image.ndim - 2} axes have no rule here")
         wide = grid.astype(np.float64)
         x, y = (
-            _inside(_place(wide[..., k], length, align), length, mode, align)
+            _places_inside(_place(wide[..., k], length, align), length, mode, align)
             for k, length in enumerate((image.shape[3], image.shape[2]))
         )
         return _nearest(image, x, y) if interpolation == "NEAREST" else _linear(image, x, y)
@@ -36,7 +36,7 @@ def _place(relative: Array, length: int, align: bool) -> Array:
     return np.asarray((relative + 1) / 2 * (length - 1) if align else ((relative + 1) * length - 1) / 2)
 
 
-def _inside(places: Array, length: int, mode: str, align: bool) -> Array:
+def _places_inside(places: Array, length: int, mode: str, align: bool) -> Array:
     """Places outside brought inside, unless they are to be filled with 0."""
     if mode == "REFLECT":
         low, span = (0.0, length - 1.0) if align else (-0.5, float(length))

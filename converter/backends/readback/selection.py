@@ -36,7 +36,7 @@ def gather(layer: Layer) -> Evaluate:
     return lambda data, indices: _gather_axis(data, indices, axis % data.ndim, declared[axis])
 
 
-def _inside(indices: Array, length: int, declared: int) -> tuple[Array, Array]:
+def _places_inside(indices: Array, length: int, declared: int) -> tuple[Array, Array]:
     """The indices, with 0 for those outside, and whether each one is inside."""
     if declared == -1 and np.any(indices < 0):
         raise IndexError("a negative index into a dynamic axis is undefined in TensorRT")
@@ -46,7 +46,7 @@ def _inside(indices: Array, length: int, declared: int) -> tuple[Array, Array]:
 
 
 def _gather_axis(data: Array, indices: Array, axis: int, declared: int) -> Array:
-    places, inside = _inside(indices, data.shape[axis], declared)
+    places, inside = _places_inside(indices, data.shape[axis], declared)
     y = np.take(data, places, axis)
     if inside.all():
         return y
@@ -63,7 +63,7 @@ def _gather_batched(data: Array, indices: Array, axis: int, declared: Shape) -> 
 
 
 def _gather_element(data: Array, indices: Array, axis: int, declared: Shape) -> Array:
-    places, inside = _inside(indices, data.shape[axis], declared[axis])
+    places, inside = _places_inside(indices, data.shape[axis], declared[axis])
     grid: list[Array] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = places
     return np.where(inside, data[tuple(grid)], np.zeros((), data.dtype))
@@ -75,7 +75,7 @@ def _gather_nd(data: Array, indices: Array, elementwise: int, declared: Shape) -
     grid: list[Array] = list(np.indices(indices.shape[:-1], sparse=True))[:elementwise]
     all_inside = np.ones(indices.shape[:-1], np.bool_)
     for axis in range(elementwise, elementwise + depth):
-        places, inside = _inside(indices[..., axis - elementwise], data.shape[axis], declared[axis])
+        places, inside = _places_inside(indices[..., axis - elementwise], data.shape[axis], declared[axis])
         grid.append(places)
         all_inside &= inside
     y = data[tuple(np.broadcast_arrays(*grid))]

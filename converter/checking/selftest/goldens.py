@@ -94,7 +94,7 @@ def goldens(folder: Path, session_of: SessionOf) -> Iterator[Check]:
                 yield _check(golden, session_of, "auto", precision)
 
 
-def once(folder: Path, session_of: SessionOf) -> Iterator[Check]:
+def checks_of_goldens(folder: Path, session_of: SessionOf) -> Iterator[Check]:
     """Every net in float32, as it is converted by default."""
     for golden in unpack_goldens(folder):
         yield _check(golden, session_of, "auto", "fp32")

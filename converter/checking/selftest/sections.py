@@ -96,7 +96,7 @@ def _with_packages(
         yield Check("every net", partial(_refuse, f"{missing} is not installed"))
         return
     place = "cuda" if has_gpu() else "cpu"
-    for check in goldens.once(folder, partial(Session, on=way, device=place)):
+    for check in goldens.checks_of_goldens(folder, partial(Session, on=way, device=place)):
         yield replace(check, what=f"{check.what}, {place}")
 
 
@@ -132,7 +132,7 @@ SECTIONS: dict[SectionName, Section] = {
     ),
     "reference": Section(
         "compute every net with NumPy, and compare with Caffe's numbers",
-        lambda folder: goldens.once(folder, partial(Session)),
+        lambda folder: goldens.checks_of_goldens(folder, partial(Session)),
         needs_engine=False,
     ),
     "onnxruntime": Section(

@@ -96,19 +96,19 @@ def quantization_cost(
     layers = quantized_layers(quantized)
     advance = started(len(layers) if agreement is None else 2 * len(layers))
 
-    def without(names: Sequence[str]) -> list[OutputCost]:
+    def costs_without(names: Sequence[str]) -> list[OutputCost]:
         kept = replace(options, keep_float=(*options.keep_float, *names))
         costs = truth.costs(rewrite(model, options=kept))
         advance()
         return costs
 
     alone = [
-        LayerCost(origin, min(without([name for name in layers if name != layer]), key=_order))
+        LayerCost(origin, min(costs_without([name for name in layers if name != layer]), key=_order))
         for layer, origin in layers.items()
     ]
     alone.sort(key=lambda cost: _order(cost.worst))
     cost = QuantizationCost(tuple(truth.costs(quantized)), tuple(alone))
-    return cost if agreement is None else _choose_layers(cost, without, agreement)
+    return cost if agreement is None else _choose_layers(cost, costs_without, agreement)
 
 
 def _order(cost: OutputCost) -> tuple[float, float]:
@@ -117,13 +117,13 @@ def _order(cost: OutputCost) -> tuple[float, float]:
 
 
 def _choose_layers(
-    cost: QuantizationCost, without: Callable[[Sequence[str]], list[OutputCost]], agreement: float
+    cost: QuantizationCost, costs_without: Callable[[Sequence[str]], list[OutputCost]], agreement: float
 ) -> QuantizationCost:
     """The cost with as few layers in float as reach the agreement, taken in the order of their own costs."""
     names = [each.layer.layer for each in cost.layers]
     for count in range(len(names) + 1):
         if count:
-            cost = replace(cost, outputs=tuple(without(names[:count])), kept=tuple(names[:count]))
+            cost = replace(cost, outputs=tuple(costs_without(names[:count])), kept=tuple(names[:count]))
         if cost.score >= agreement:
             return cost
     worst = min(cost.outputs, key=_order)

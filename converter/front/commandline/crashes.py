@@ -59,7 +59,7 @@ def survive(command: Callable[[], None]) -> None:
     status = _awaited(child, passed_on)
     if os.WIFEXITED(status):
         sys.exit(os.WEXITSTATUS(status))
-    sys.exit(_after(signal.Signals(os.WTERMSIG(status)), read))
+    sys.exit(_exit_code(signal.Signals(os.WTERMSIG(status)), read))
 
 
 def _awaited(child: int, passed_on: set[signal.Signals]) -> int:
@@ -78,7 +78,7 @@ def _awaited(child: int, passed_on: set[signal.Signals]) -> int:
             os.kill(child, number)
 
 
-def _after(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
+def _exit_code(ended_by: signal.Signals, read: dict[str, Identity | None]) -> int:
     """Tell what ended the command; the exit code."""
     from prototrt.converter.files.writing.publication import tidy
     from prototrt.converter.front.commandline.failures import Failure, failure_of

@@ -100,7 +100,7 @@ def get_parameters(
     parameters = _all_parameters(model)
     if naming == "pytorch":
         layer = _layer_for_pytorch(model, parameters, names)
-        arrays = state_of(layer, _of(layer, parameters))
+        arrays = state_of(layer, _own_parameters(layer, parameters))
     else:
         arrays = {each.address: each.array for each in _parameters_called(model, parameters, names)}
     if file is not None:
@@ -195,7 +195,7 @@ def _is_recurrent(layer: Layer) -> bool:
     return cell_of(layer) is not None or layer.type in ("RNN", "LstmUnit")
 
 
-def _of(layer: Layer, parameters: Mapping[str, Parameter]) -> list[Parameter]:
+def _own_parameters(layer: Layer, parameters: Mapping[str, Parameter]) -> list[Parameter]:
     return [
         each for each in parameters.values() if each.layer is layer and each.gate is None and _is_own(each)
     ]
@@ -259,7 +259,7 @@ def _by_address(
         }
     )
     try:
-        named = arrays_of_state(target, _of(target, parameters), state)
+        named = arrays_of_state(target, _own_parameters(target, parameters), state)
     except ValueError as error:
         raise WeightsError(
             str(error), where=file, fix="give the state dict of a module like this layer"

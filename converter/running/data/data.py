@@ -96,7 +96,7 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
         )
     if preparation is not None and preparation != Preparation():
         raise ConversionError(
-            "holds arrays, but there are options for images", where=source, fix=_without(preparation)
+            "holds arrays, but there are options for images", where=source, fix=_leave_out(preparation)
         )
     if kinds != {"array"}:
         raise ConversionError(
@@ -110,7 +110,7 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
     )
 
 
-def _without(preparation: Preparation) -> Worded:
+def _leave_out(preparation: Preparation) -> Worded:
     options = [Option(name) for name in preparation.names_in_use]
     return Worded("leave out {}", Worded.joined(", ", options))
 

@@ -206,18 +206,18 @@ def with_constants_inside(drawing: Drawing) -> Drawing:
         if nodes[edge.source].kind == CONSTANT:
             read.setdefault(edge.target, []).append(nodes[edge.source].lines[0])
 
-    def inside(items: Sequence[Item]) -> list[Item]:
+    def kept_items(items: Sequence[Item]) -> list[Item]:
         kept: list[Item] = []
         for item in items:
             if isinstance(item, DrawnFrame):
-                kept.append(replace(item, items=inside(item.items)))
+                kept.append(replace(item, items=kept_items(item.items)))
             elif item.kind != CONSTANT:
                 constants = tuple(Part((f"reads {text}",)) for text in wrap(read.get(item.id, ())))
                 kept.append(replace(item, parts=(*item.parts, *constants)))
         return kept
 
     edges = [edge for edge in drawing.edges if nodes[edge.source].kind != CONSTANT]
-    return replace(drawing, items=inside(drawing.items), edges=edges)
+    return replace(drawing, items=kept_items(drawing.items), edges=edges)
 
 
 def _item(item: Item, layers: Mapping[Origin, int]) -> dict[str, Any]:

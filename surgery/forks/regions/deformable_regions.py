@@ -61,8 +61,8 @@ def deformable_psroi_pooling(
         )
         for axis, (start, end) in ((1, (regions.top, regions.bottom)), (0, (regions.left, regions.right)))
     )
-    rows = _inside(down, regions.height), down.at_least(0).at_most(regions.height - 1)
-    columns = _inside(across, regions.width), across.at_least(0).at_most(regions.width - 1)
+    rows = _is_inside(down, regions.height), down.at_least(0).at_most(regions.height - 1)
+    columns = _is_inside(across, regions.width), across.at_least(0).at_most(regions.width - 1)
     seen = sampled(
         _table(x, regions, parts, group),
         _origins(build, regions, parts, group, count),
@@ -139,7 +139,7 @@ def _points(
     return begin + counted_from(build, 0, samples, 5, 3 + axis) * (side / group / samples)
 
 
-def _inside(place: Value, size: Size) -> Value:
+def _is_inside(place: Value, size: Size) -> Value:
     return (place >= -0.5) & (place.build.scalar(size, 5) - 0.5 >= place)
 
 

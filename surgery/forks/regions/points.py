@@ -110,8 +110,8 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
         because = "the fork reads beyond the rows of a smaller map"
         raise misfit(layer, 0, x, f"at least {size[0]} x {size[1]} elements", "use smaller windows", because)
     across, down = exact(landmarks).split(2)
-    rows, in_height = _around(build, down, size[0], height, float(layer.param.spatial_scale))
-    columns, in_width = _around(build, across, size[1], width, float(layer.param.spatial_scale))
+    rows, in_height = _places_around(build, down, size[0], height, float(layer.param.spatial_scale))
+    columns, in_width = _places_around(build, across, size[1], width, float(layer.param.spatial_scale))
     starts = build.counted_numbers(items, "images", step=height * width)
     origin = build.aligned(starts, 4, 0)
     windows = (items, count, size[0], 1), (items, count, 1, size[1])
@@ -121,7 +121,7 @@ def multi_roi_pooling(build: LayerBuilder, layer: Layer, x: Value, landmarks: Va
     return [each.reshape(items, channels, *size) for each in cut.split(0)]
 
 
-def _around(
+def _places_around(
     build: LayerBuilder, landmark: Value, count: int, size: Size, scale: float
 ) -> tuple[Value, Value]:
     """``count`` elements around each landmark (N, R, 1), cut to the map, and which of them were on it."""

@@ -41,14 +41,16 @@ def roi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> list[
 def _corners(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tuple[int, int]) -> Value:
     """Cascade R-CNN: (R, pooled_h + 1, pooled_w + 1, C)."""
     scale = float(layer.param.spatial_scale)
-    ys, in_height = _between(build, rois.top * scale, rois.bottom * scale, size[0], rois.height)
-    xs, in_width = _between(build, rois.left * scale, rois.right * scale, size[1], rois.width)
+    ys, in_height = _corner_places(build, rois.top * scale, rois.bottom * scale, size[0], rois.height)
+    xs, in_width = _corner_places(build, rois.left * scale, rois.right * scale, size[1], rois.width)
     is_inside = across(in_height, 2) & across(in_width, 1)
     points = sampled_regions(x, rois, linear_taps(ys, rois.height), linear_taps(xs, rois.width))
     return is_inside.reshape(*is_inside.shape, 1).chosen(points, 0)
 
 
-def _between(build: LayerBuilder, start: Value, end: Value, count: int, size: Size) -> tuple[Value, Value]:
+def _corner_places(
+    build: LayerBuilder, start: Value, end: Value, count: int, size: Size
+) -> tuple[Value, Value]:
     """``count`` + 1 places from one end to the other, cut to the map, and which of them were on it: (R, places)."""
     start, end = start - 0.5, end - 0.5
     extent = end - start
@@ -70,13 +72,13 @@ def _middles(build: LayerBuilder, layer: Layer, x: Value, rois: Rois, size: tupl
     scale = float(param.spatial_scale)
     if scale <= 0:
         raise NetError(f"spatial_scale is {scale:g}, expected more than 0", fix="set it in roi_pooling_param")
-    ys = _in_the_middle(build, rois.top * scale, rois.bottom * scale, size[0], rois.height, scale)
-    xs = _in_the_middle(build, rois.left * scale, rois.right * scale, size[1], rois.width, scale)
+    ys = _middle_places(build, rois.top * scale, rois.bottom * scale, size[0], rois.height, scale)
+    xs = _middle_places(build, rois.left * scale, rois.right * scale, size[1], rois.width, scale)
     taps = _cubic_taps if param.bi_type == _BICUBIC else _fading_taps
     return sampled_regions(x, rois, taps(ys, rois.height), taps(xs, rois.width))
 
 
-def _in_the_middle(
+def _middle_places(
     build: LayerBuilder, start: Value, end: Value, count: int, size: Size, scale: float
 ) -> Value:
     """The middles of ``count`` bins, cut to the map: (R, bins)."""
