@@ -35,7 +35,7 @@ from prototrt.surgery.building.limits import refuse_overflow
 from prototrt.surgery.building.shared_memory import warn_of_overwriting
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import LeftOut, Value
-from prototrt.surgery.layers.data import dummy_shapes
+from prototrt.surgery.layers.inputs.data import dummy_shapes
 from prototrt.surgery.layers.recurrent.recurrent_types import types_by_blobs
 
 

@@ -125,7 +125,7 @@ def _mean_files(entry: Entry) -> list[str]:
     """What the net of an entry names. A net that cannot be read is reported when it is converted."""
     if not entry.options["preprocess"]:
         return []
-    from prototrt.surgery.layers.preprocessing import mean_files
+    from prototrt.surgery.layers.inputs.preprocessing import mean_files
 
     try:
         return mean_files(load(entry.prototxt, options=options_of(LoadOptions, entry.options)))

@@ -17,7 +17,7 @@ from prototrt.surgery.building.layer_builder import (
 )
 from prototrt.surgery.images.kernels import DEPTHWISE, Geometry, geometry_of
 from prototrt.surgery.ir import OpenSize, fixed
-from prototrt.surgery.layers.windows import gather_windows
+from prototrt.surgery.layers.windows.patches import gather_windows
 from prototrt.surgery.ops import ADD, Deconvolution, Pad, Patches
 
 

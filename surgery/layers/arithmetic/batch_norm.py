@@ -15,7 +15,7 @@ from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import Array, Shape, fixed
 from prototrt.surgery.ir.uniform_constants import map_elements
-from prototrt.surgery.layers.scale import affine
+from prototrt.surgery.layers.arithmetic.scale import affine
 
 LEAST_EPS_OF_NVIDIA = 1e-5
 VARIANCE_EPS_OF_SEGNET = 1e-9

@@ -34,7 +34,7 @@ from prototrt.surgery.images.windows import (
     window_of,
 )
 from prototrt.surgery.ir import DType, OpenSize, Shape, computable, fixed
-from prototrt.surgery.layers.windows import gather_windows, window_elements
+from prototrt.surgery.layers.windows.patches import gather_windows, window_elements
 from prototrt.surgery.ops import MAXIMUM, MaxPool, MaxPoolIndex, Pad, Reduce, ReduceKind, Slice
 
 

@@ -15,7 +15,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, refuse_in_place
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import Array, DType
-from prototrt.surgery.layers.preprocessing import preprocess
+from prototrt.surgery.layers.inputs.preprocessing import preprocess
 
 
 @layer_rule("Input")

@@ -10,8 +10,8 @@ from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, l
 from prototrt.surgery.images.kernels import param_of
 from prototrt.surgery.images.pooling import spans
 from prototrt.surgery.images.windows import fields_of_length
-from prototrt.surgery.layers.convolution import convolve, deconvolve
-from prototrt.surgery.layers.pooling import pool, window_of_pooling
+from prototrt.surgery.layers.windows.convolution import convolve, deconvolve
+from prototrt.surgery.layers.windows.pooling import pool, window_of_pooling
 
 
 @layer_rule("Convolution3D")

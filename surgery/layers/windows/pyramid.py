@@ -15,7 +15,7 @@ from prototrt.surgery.images.pooling import spans
 from prototrt.surgery.images.windows import SlidingWindow
 from prototrt.surgery.ir import OpenSize, Size, computable, fixed, open_count, range_of, symbols_of
 from prototrt.surgery.ir.range_words import larger_smallest
-from prototrt.surgery.layers.pooling import pool, refuse_padded_stochastic, stochastic_mean
+from prototrt.surgery.layers.windows.pooling import pool, refuse_padded_stochastic, stochastic_mean
 from prototrt.surgery.ops import (
     Concat,
 )

@@ -19,7 +19,7 @@ from prototrt.surgery.building.layer_builder import (
     refuse_in_place,
 )
 from prototrt.surgery.ir import Shape, fixed, measure
-from prototrt.surgery.layers.unequal import refuse_other_shapes
+from prototrt.surgery.layers.arithmetic.unequal import refuse_other_shapes
 from prototrt.surgery.ops import (
     ABS,
     ADD,

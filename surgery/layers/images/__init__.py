@@ -1,0 +1,1 @@
+"""Layers that read images between their elements, or make them larger or smaller."""

@@ -1,0 +1,1 @@
+"""Layers that bring data, or only pass it on."""

@@ -1,0 +1,1 @@
+"""Layers that change the place of elements, or pick some of them."""

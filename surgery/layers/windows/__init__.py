@@ -1,0 +1,1 @@
+"""Layers whose windows slide over images and videos."""
