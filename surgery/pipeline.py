@@ -46,6 +46,7 @@ from prototrt.surgery.passes.share_products import share_products
 from prototrt.surgery.passes.sink_moves import sink_moves
 from prototrt.surgery.passes.stack_products import stack_products
 from prototrt.surgery.passes.stack_scans import stack_scans
+from prototrt.surgery.passes.stand_rows_up import stand_rows_up
 from prototrt.surgery.passes.suit_opencv import suit_opencv
 from prototrt.surgery.passes.suit_openvino import suit_openvino
 from prototrt.surgery.passes.turn_scans import turn_scans
@@ -119,6 +120,7 @@ _FOR_TENSORRT = (
     stack_products,
     inside_bodies(merge_reshapes),
     widen_products,
+    stand_rows_up,
     drop_unused,
 )
 

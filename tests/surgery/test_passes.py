@@ -30,7 +30,7 @@ from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.put_batch_first import put_batch_first
 from prototrt.surgery.passes.stack_scans import stack_scans
 from prototrt.surgery.passes.turn_scans import turn_scans
-from prototrt.surgery.passes.unroll_scans import inline_single_steps
+from prototrt.surgery.passes.unroll_scans import inline_single_steps, unroll_scans
 from prototrt.surgery.pipeline import all_passes
 from prototrt.surgery.runner import Pass, PassList, run
 from prototrt.tests.golden_cases import GOLDENS
@@ -45,6 +45,7 @@ BEFORE = {
     "rejoin_rows": (stack_scans,),
     "sink_moves": (put_batch_first, inline_single_steps),
     "share_products": (turn_scans, drop_identities, drop_unused),
+    "stand_rows_up": (unroll_scans, keep_unit_axes),
     "stack_products": (inline_single_steps, keep_unit_axes, join_products, drop_unused),
 }
 """What must have run before a pass finds something to do; the others are given the expanded net."""
