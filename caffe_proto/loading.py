@@ -26,6 +26,7 @@ from prototrt.caffe_proto.net.readings import (
     reading_for,
     whole_readings,
 )
+from prototrt.caffe_proto.net.size_hints import size_hints
 from prototrt.caffe_proto.net.sizes_by_weights import with_channels
 from prototrt.caffe_proto.net.untangle import UntangledNet, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
@@ -97,7 +98,9 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
     weights = _open_weights(options.weights, options.random_weights)
     model = with_channels(_model_of(net, file, reading, weights, options.allow_unknown))
     warnings = (*_unread_shapes(net, file), *model.warnings)
-    model = replace(model, warnings=warnings, recurrences=marked_recurrences(text))
+    model = replace(
+        model, warnings=warnings, recurrences=marked_recurrences(text), size_hints=size_hints(text, file)
+    )
     if reading is not asked:
         return replace(model, warnings=(other_reading_warning(reading, asked, file), *model.warnings))
     included = set(asked.entries)

@@ -113,6 +113,8 @@ class Model:
     missing: tuple[str, ...] = ()  # blobs that layers read and no layer writes
     # Shapes of inputs that the file states only in part: None for unknown sizes.
     sizes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
+    # Sizes of images that comments and names hint at, by their words.
+    size_hints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     framework: str = "caffe"
     recurrences: Sequence[MarkedRecurrence] = ()  # by marks in the file
     stored: Mapping[str, StoredBlob] = field(default_factory=dict)

@@ -201,7 +201,8 @@ class Problems(ConversionError):  # noqa: N818  it is many errors, not one
     @property
     def text(self) -> Worded:
         fix = Worded("\n  fix: {}", self.fix) if self.fix else ""
-        return Worded("{}\n{} problems{}", self.problem, f"{len(self.errors):,}", fix)
+        texts = _first_texts(self.errors)  # of today: a fix may have been added to an error
+        return Worded("{}\n{} problems{}", texts, f"{len(self.errors):,}", fix)
 
 
 def _first_texts(errors: Sequence[ConversionError]) -> str:

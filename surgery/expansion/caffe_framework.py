@@ -269,9 +269,6 @@ def _without_missing_blobs(
     )
 
 
-_USUAL_PIXELS = 224
-
-
 def _placeholder_error(model: Model, name: str, shape: Sequence[int]) -> ConversionError:
     """The error for an input whose pixels the file leaves to the program."""
     error = MissingShapesError(
@@ -280,8 +277,7 @@ def _placeholder_error(model: Model, name: str, shape: Sequence[int]) -> Convers
         because="windows of several pixels slide over it: programs set its size when they run",
         shapes={name: (*shape[:2], "H", "W")},
     )
-    usual = Option("shapes", {name: (*shape[:2], _USUAL_PIXELS, _USUAL_PIXELS)})
-    error.fix = Worded("give the size of your images, as in {}", usual)
+    error.fix = Worded("give the size of your images: {}", Option("shapes", error.shapes))
     return error
 
 

@@ -99,7 +99,7 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
         )
-        advise_shapes(model, asked, attempt, [error])
+        advise_shapes(model, asked, attempt, error)
         raise error
     if options.strict:
         refuse_cut_net(result.graph)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from types import MappingProxyType
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.records import dataclass, field
+from prototrt.caffe_proto.layer_types import layer_type
 
 Sizes = tuple[int, ...]
 Letters = Mapping[str, Sequence[int | str]]
@@ -24,14 +27,19 @@ _IMAGES = (
     *((112, 96), (24, 94), (32, 100), (32, 280), (36, 100)),
 )
 """Heights and widths of images, the most usual first."""
+_LINES = ((32, 100),)
+"""Those of CRNN: lines of text, whose columns are the steps."""
+_SHRINKING = (1, 2, 4, 8, 16, 32, 64)
 _REMAINDERS = tuple((size, size) for size in range(217, 233))
 """Those with each remainder of usual strides."""
 _CHANNELS, _ROWS = (1, 4, 2, 6), (512, 1024, 2048, 4096, 128)
 _OTHER_AXES: tuple[Sizes, ...] = ((1, 256), (1,), (1, 5), (1, 3))
 """Shapes of what is no image: vectors, numbers, rois, facts of an image."""
 _MOST_OUTPUTS = 6
-_MOST_LAYERS, _FEWEST_TRIALS, _MOST_TRIALS = 12000, 20, 100
+_MOST_LAYERS, _FEWEST_TRIALS, _MOST_TRIALS = 12000, 20, 400
 _EXPECTED = re.compile(r"expected \(([1-9]\d*(?:, [1-9]\d*)*,?)\)$")
+_READ = re.compile(r"weights file is \(\d+, (\d+)\), expected \(\d+, (\d+)\)$")
+_CONT = re.compile(r"^shape is \((\d+), (\d+)\), expected \((\d+), (\d+)\)$")
 _SHAPE = re.compile(r"\(\d+, \d+, ([1-9]\d*), ([1-9]\d*)\)")
 
 
@@ -44,42 +52,71 @@ def _usual(size: int | str) -> int:
     return size if isinstance(size, int) else USUAL.get(size) or (int(size) if size.isdecimal() else 1)
 
 
-def fitting_shapes(
-    shapes: Letters, layers: Sequence[Layer], misfits: Misfits, pixels: tuple[int, int] | None = None
-) -> tuple[dict[str, Sizes], Sequence[ConversionError]]:
-    """The most usual shapes that fit; or the best of those that were tried, and what is wrong with them.
+def search_shapes(
+    shapes: Letters,
+    layers: Sequence[Layer],
+    misfits: Misfits,
+    pixels: tuple[int, int] | None = None,
+    hints: Mapping[str, Sizes] = MappingProxyType({}),
+) -> ShapeSearch:
+    """Shapes that fit: those that ``hints`` name, or the most usual ones; or the best of those that were tried.
 
     Images near ``pixels`` come first. What lets layers fit that failed before is kept.
     """
     most = max(_FEWEST_TRIALS, min(_MOST_TRIALS, _MOST_LAYERS // (len(layers) or 1)))
-    search = _Search(misfits, most, usual_shapes(shapes))
-    search.improve(search.best)
+    search = ShapeSearch(shapes, misfits, most, usual_shapes(shapes))
+    for words, sizes in hints.items() if pixels is None else ():
+        search.hint(words, sizes)
+    if _reads_lines(layers):
+        search.resize(_LINES)
+    search.improve(usual_shapes(shapes))
     search.expect()
+    search.follow_cont()
     for others in (_slice_sizes, _usual_sizes, _slice_sizes):
-        search.vary(shapes, lambda axis, letter, others=others: others(axis, letter, layers))  # type: ignore[misc]
+        search.vary(lambda axis, letter, others=others: others(axis, letter, layers))  # type: ignore[misc]
     for name in (name for name, sizes in shapes.items() if {"C", "H"} <= {*sizes}):
         for other in _OTHER_AXES:
             search.improve({**search.best, name: other})
-    for images in (_near(pixels), _IMAGES, search.sizes_of_misfits(), _REMAINDERS):
-        search.resize(shapes, images)
-    return search.best, search.errors
+    for images in (_near(pixels), search.sizes_of_misfits(), _IMAGES, search.sizes_of_misfits(), _REMAINDERS):
+        search.resize(images)
+    search.expect()
+    search.balance()
+    return search
 
 
 @dataclass(slots=True)
-class _Search:
-    """Tries shapes. ``reached`` is how far the ``best`` came: the line of the first layer that does not fit."""
+class ShapeSearch:
+    """Tries shapes. ``errors`` are what is wrong with the ``best``.
 
+    ``reached`` is how far it came: the line of the first layer that does not fit. ``words`` hinted at what fits, for
+    the letters ``hinted``.
+    """
+
+    shapes: Letters
     misfits: Misfits
     trials_left: int
     best: dict[str, Sizes]
     reached: tuple[int, int] | None = None
     errors: Sequence[ConversionError] = field(default=())
     fits: bool = False
+    words: str = ""
+    hinted: tuple[str, ...] = ()
 
-    def improve(self, shapes: dict[str, Sizes]) -> None:
-        """Keep the shapes if the net fits better than before; nothing is tried after shapes that fit."""
+    def hint(self, words: str, sizes: Sizes) -> None:
+        """Try sizes of images, and their channels where nobody states them."""
+        if not self.fits and any("H" in each for each in self.shapes.values()):
+            letters = dict(zip("WHC", sizes[::-1], strict=False))
+            if self._fits_with(letters):
+                self.best, self.fits = self._resized(letters), True
+                self.words, self.hinted = words, tuple(letters)
+
+    def improve(self, shapes: dict[str, Sizes]) -> Sequence[ConversionError]:
+        """Keep the shapes if the net fits better than before; return what is wrong with them.
+
+        Nothing is tried after shapes that fit.
+        """
         if self.fits or not self.trials_left:
-            return
+            return ()
         self.trials_left -= 1
         errors = self.misfits(shapes)
         lines = [error.origin.line if error.origin else 0 for error in errors]
@@ -87,10 +124,11 @@ class _Search:
         self.fits = not errors
         if self.fits or self.reached is None or reached > self.reached:
             self.best, self.reached, self.errors = shapes, reached, errors
+        return errors
 
-    def vary(self, shapes: Letters, others: Callable[[int, str], Iterator[int]]) -> None:
+    def vary(self, others: Callable[[int, str], Iterator[int]]) -> None:
         """Try other sizes of the axes that nobody states, one after the other."""
-        for name, sizes in shapes.items():
+        for name, sizes in self.shapes.items():
             for axis, letter in enumerate(sizes):
                 if isinstance(letter, str) and not letter.isdecimal():
                     for size in others(axis, letter):
@@ -106,30 +144,114 @@ class _Search:
                 if sizes and name in self.best:
                     self.improve({**self.best, name: tuple(map(int, sizes[1].rstrip(",").split(", ")))})
 
-    def resize(self, shapes: Letters, images: Iterable[tuple[int, int]]) -> None:
+    def resize(self, images: Iterable[tuple[int, int]]) -> None:
         """Try other heights and widths of all images."""
-        if any("H" in sizes for sizes in shapes.values()):
+        if any("H" in sizes for sizes in self.shapes.values()):
             for height, width in images:
-                sizes_by_letter = {"H": height, "W": width}
-                self.improve(
-                    {
-                        name: _with_sizes(each, self.best[name], sizes_by_letter)
-                        for name, each in shapes.items()
-                    }
-                )
+                self.improve(self._resized({"H": height, "W": width}))
+
+    def _resized(self, sizes_by_letter: Mapping[str, int]) -> dict[str, Sizes]:
+        return {
+            name: _with_sizes(self._letters(name, old), old, sizes_by_letter)
+            for name, old in self.best.items()
+        }
 
     def sizes_of_misfits(self) -> Iterator[tuple[int, int]]:
         """Heights and widths by the shapes that do not fit: one of them is stated, the other one follows the image."""
-        height, width = next((shape[-2:] for shape in self.best.values() if len(shape) == 4), (0, 0))
+        height, width = self._pixels()
         for error in self.errors[:1]:
             two_shapes = [tuple(map(int, sizes)) for sizes in _SHAPE.findall(error.problem)][:2]
             for (h, w), (other_h, other_w) in (two_shapes, two_shapes[::-1]) if len(two_shapes) == 2 else ():
                 yield height * other_h // h, width * other_w // w
 
+    def follow_cont(self) -> None:
+        """Try the columns and the images that a cont of a stated shape has as steps and streams."""
+        for numbers in _CONT.findall(self.errors[0].problem) if self.errors else ():
+            _, streams, _, images = map(int, numbers)
+            most, count = 4 * self._pixels()[1], streams // images
+            _least(1, most, lambda width, count=count: self._is_enough({"N": count, "W": width}))  # type: ignore[misc]
 
-def _with_sizes(sizes: Sequence[int | str], before: Sizes, sizes_by_letter: Mapping[str, int]) -> Sizes:
+    def balance(self) -> None:
+        """Try heights and widths with which an InnerProduct reads as many numbers as its weights have.
+
+        Squares first, then images as near to them as possible.
+        """
+        if _excess(self.errors) > 0:
+            side = _least(1, max(self._pixels()), lambda side: self._is_enough({"H": side, "W": side}))
+            for height in (side + sign * step for step in range(1, side) for sign in (-1, 1)):
+                _least(1, 4 * side, lambda width, height=height: self._is_enough({"H": height, "W": width}))  # type: ignore[misc]
+
+    def _is_enough(self, sizes_by_letter: Mapping[str, int]) -> bool:
+        """Whether such images have as many numbers, or columns, as a layer reads, or more; also after all trials."""
+        errors = self.improve(self._resized(sizes_by_letter))
+        return not errors or _excess(errors) > 0
+
+    def smallest(self) -> tuple[int, int, int] | None:
+        """The height and the width of smaller images that fit, the smallest in equal steps; and the step."""
+        height, width = self._pixels()
+        for step in _SHRINKING if any("H" in sizes for sizes in self.shapes.values()) else ():
+            most = max(min(height, width) - 1, 0) // step
+
+            def lacks(count: int, step: int = step) -> bool:
+                return not self._fits_with({"H": height - count * step, "W": width - count * step})
+
+            if most and not lacks(1):
+                count = _least(2, most + 1, lacks) - 1
+                return height - count * step, width - count * step, step
+        return None
+
+    def _fits_with(self, sizes_by_letter: Mapping[str, int]) -> bool:
+        """Whether other sizes fit, too."""
+        self.trials_left -= 1
+        return self.trials_left >= 0 and not self.misfits(self._resized(sizes_by_letter))
+
+    def free_letters(self) -> list[str]:
+        """The letters whose sizes are a guess: another one fits, too."""
+        letters = {letter for name, old in self.best.items() for letter in self._letters(name, old)}
+        open_letters = [letter for letter in "CI" if letter in letters.difference(self.hinted)]
+        return [letter for letter in open_letters if self._fits_with({letter: USUAL[letter] + 1})]
+
+    def _letters(self, name: str, sizes: Sizes) -> Sequence[int | str]:
+        """What was asked for, if the sizes are of as many axes."""
+        return self.shapes[name] if len(self.shapes[name]) == len(sizes) else ()
+
+    def _pixels(self) -> tuple[int, int]:
+        """The height and the width of the best image."""
+        return next((shape[-2:] for shape in self.best.values() if len(shape) == 4), (0, 0))
+
+
+def _least(lower: int, upper: int, holds: Callable[[int], bool]) -> int:
+    """The least number from which on it holds; ``upper`` if it holds for none below."""
+    while lower < upper:
+        middle = (lower + upper) // 2
+        lower, upper = (lower, middle) if holds(middle) else (middle + 1, upper)
+    return lower
+
+
+def _excess(errors: Sequence[ConversionError]) -> int:
+    """How much is too much of what the first layer that does not fit reads; below 0 if it is too little.
+
+    An InnerProduct reads numbers of an image, a recurrent layer its columns.
+    """
+    problem = errors[0].problem if errors else ""
+    counts = _READ.search(problem) or _CONT.search(problem)
+    return int(counts[counts.re.groups // 2 + 1]) - int(counts[1]) if counts else 0
+
+
+def _reads_lines(layers: Sequence[Layer]) -> bool:
+    """Whether columns of an image are the steps of a recurrent layer: nothing between makes rows of numbers of it."""
+    reads_rows = False
+    for layer in layers:
+        facts = layer_type(layer.type)
+        reads_rows = reads_rows or facts.reads_rows
+        if facts.states:
+            return not reads_rows and any(each.type == "Convolution" for each in layers)
+    return False
+
+
+def _with_sizes(letters: Sequence[int | str], before: Sizes, sizes_by_letter: Mapping[str, int]) -> Sizes:
     """The shape with these sizes for some letters."""
-    return tuple(sizes_by_letter.get(str(size), old) for size, old in zip(sizes, before, strict=False))
+    return tuple(sizes_by_letter.get(str(letter), old) for letter, old in zip_longest(letters, before))
 
 
 def _near(pixels: tuple[int, int] | None) -> Iterator[tuple[int, int]]:
@@ -150,6 +272,9 @@ def _usual_sizes(_: int, letter: str, layers: Sequence[Layer]) -> Iterator[int]:
         yield from (*_CHANNELS, *[*dict.fromkeys(counts)][:_MOST_OUTPUTS])
     elif letter == "I":
         yield from _ROWS
+    elif letter == "N":
+        for layer in layers:
+            yield from {*layer.message.reshape_param.shape.dim[:2]} - {-1, 0, 1}
 
 
 def _slice_sizes(axis: int, _: str, layers: Sequence[Layer]) -> Iterator[int]:

@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.weights.interface import NoWeights, RandomWeights
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
-from prototrt.surgery.expansion.fitting import Letters, Sizes, fitting_shapes, usual_shapes
+from prototrt.surgery.expansion.fitting import Letters, ShapeSearch, Sizes, search_shapes
 from prototrt.surgery.expansion.needed_layers import inputs_of
 from prototrt.surgery.options import RewriteOptions
 
@@ -45,11 +45,9 @@ class ShapeTrials:
         other_problems = {error.text for error in distinct(errors) if not isinstance(error, ShapeError)}
         return cls(model, replace(options, require_weights=False), attempt, other_problems)
 
-    def fit(
-        self, shapes: Letters, pixels: tuple[int, int] | None = None
-    ) -> tuple[Mapping[str, Sizes], Sequence[ConversionError]]:
+    def fit(self, shapes: Letters, pixels: tuple[int, int] | None = None) -> ShapeSearch:
         """Shapes that fit the layers; or the best that were found, and what is wrong with them."""
-        return fitting_shapes(shapes, self.model.layers, self.misfits, pixels)
+        return search_shapes(shapes, self.model.layers, self.misfits, pixels, self.model.size_hints)
 
     def misfits(self, shapes: Mapping[str, Sizes]) -> Sequence[ConversionError]:
         """What is wrong with these shapes."""
@@ -66,19 +64,18 @@ class ShapeTrials:
         ]
 
 
-def advise_shapes(
-    model: Model, options: RewriteOptions, attempt: Attempt, errors: Sequence[ConversionError]
-) -> None:
-    """Add to errors about shapes the shapes that fit the layers of the net, where the usual ones do not."""
+def advise_shapes(model: Model, options: RewriteOptions, attempt: Attempt, error: ConversionError) -> None:
+    """Add to errors about shapes the shapes that fit the layers of the net; ``error`` may hold others."""
     if model.framework != "caffe" or options.dynamic or options.sizes or profile_of(options).names():
         return
-    singles = distinct(errors)
+    singles = distinct([error])
     asking = [error for error in singles if _asks(error, model)]
-    trials = ShapeTrials.of(model, options, attempt, errors)
+    trials = ShapeTrials.of(model, options, attempt, singles)
     if asking:
-        shapes = _missing_shapes(asking, model)
-        if trials.misfits(usual_shapes(shapes)):
-            _advise(asking, *trials.fit(shapes))
+        search = trials.fit(_missing_shapes(asking, model))
+        _advise(asking, search)
+        if error not in asking and not search.errors:
+            error.fix = _with_shapes(error.fix, search.best)
     elif all(isinstance(error, ShapeError) and _joins(error, model) for error in singles):
         _advise_pixels(singles[-1], _images(model, options), trials)
 
@@ -106,30 +103,35 @@ def _missing_shapes(errors: Sequence[ConversionError], model: Model) -> Letters:
     return shapes
 
 
-def _advise(
-    asking: Sequence[ConversionError], shapes: Mapping[str, Sizes], misfits: Sequence[ConversionError]
-) -> None:
-    """Add to the fixes the shapes that fit; or say that no usual shapes do."""
-    last, tried = asking[-1], Option("shapes", shapes)
-    if misfits:
-        reason = misfits[0].text.splitlines()[0]
+def _advise(asking: Sequence[ConversionError], search: ShapeSearch) -> None:
+    """Add to the fixes the shapes that fit, and what is a guess in them; or say that no usual shapes do."""
+    last, tried = asking[-1], Option("shapes", search.best)
+    if search.errors:
+        reason = search.errors[0].text.splitlines()[0]
         last.fix = Worded("{}; no usual sizes fit: with {}, {}", last.fix, tried, reason)
         return
     for error in asking:
-        error.fix = _with_other_axes(error.fix, shapes)
-    last.fix = Worded("{}; the layers fit with {}", last.fix, tried)
-
-
-def _with_other_axes(part: object, fitting: Mapping[str, Sizes]) -> Any:
-    """The text; its options state the shapes that fit where the number of axes differs."""
-    if isinstance(part, Worded):
-        return part.with_parts(lambda each: _with_other_axes(each, fitting))
-    if isinstance(part, Option) and part.name == "shapes" and isinstance(part.value, Mapping):
-        shapes = {
-            name: fitting[name] if name in fitting and len(fitting[name]) != len(sizes) else sizes
-            for name, sizes in part.value.items()
+        others = {
+            name: sizes for name, sizes in search.best.items() if len(sizes) != len(search.shapes[name])
         }
-        return Option("shapes", shapes)
+        error.fix = _with_shapes(error.fix, others) if others else error.fix
+    last.fix = Worded("{}; the layers fit with {}", last.fix, tried)
+    remarks = [f'"{search.words}" is in the file or its name'] if search.words else []
+    remarks += [f"{letter} is a guess" for letter in search.free_letters()]
+    if smaller := search.smallest():
+        height, width, step = smaller
+        steps = f" in steps of {step}" if step > 1 else ""
+        remarks.append(f"smaller images fit down to {height}x{width}{steps}")
+    if remarks:
+        last.fix = Worded("{} ({})", last.fix, ", ".join(remarks))
+
+
+def _with_shapes(part: object, fitting: Mapping[str, Sizes]) -> Any:
+    """The text; its options state these shapes in place of others."""
+    if isinstance(part, Worded):
+        return part.with_parts(lambda each: _with_shapes(each, fitting))
+    if isinstance(part, Option) and part.name == "shapes" and isinstance(part.value, Mapping):
+        return Option("shapes", {name: fitting.get(name, sizes) for name, sizes in part.value.items()})
     return part
 
 
@@ -139,11 +141,9 @@ def _advise_pixels(error: ConversionError, images: Mapping[str, Sizes], trials: 
     if len(pixels) != 1:
         return
     (height, width), *_ = pixels
-    fitting, misfits = trials.fit(
-        {name: (*shape[:2], "H", "W") for name, shape in images.items()}, (height, width)
-    )
-    if not misfits:
-        advice = Worded("use sizes that fit, as in {}", Option("shapes", fitting))
+    search = trials.fit({name: (*shape[:2], "H", "W") for name, shape in images.items()}, (height, width))
+    if not search.errors:
+        advice = Worded("use sizes that fit, as in {}", Option("shapes", search.best))
         error.fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
 
 

@@ -167,7 +167,7 @@ def _survey_net(
         shapes = {**fed, **(result.shapes if isinstance(result, UnexpandedNet) else {})}
         tried: Mapping[str, Sizes] = usual_shapes(shapes)
         if isinstance(result, UnexpandedNet) and shapes and tries_shapes:
-            tried = ShapeTrials.of(model, options, attempt, result.errors).fit(shapes)[0]
+            tried = ShapeTrials.of(model, options, attempt, result.errors).fit(shapes).best
             result = attempt(model, _with_shapes(options, tried))
     except ConversionError as error:
         return SurveyedNet(file, Verdict.NOT, error.text, _missing_kinds([error]), step=_step([error]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prototrt
@@ -46,15 +47,53 @@ def image(*dims: int) -> str:
 
 
 ASKED = 'give its shape: shapes={"data": (N, C, H, W)}'
+FREE = "(C is a guess, smaller images fit down to {})"
+CONV = """
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 2 kernel_size: 5 } }
+"""
+READING = """layer { name: "turned" type: "Permute" bottom: "conv" top: "turned" permute_param { order: [3, 0, 1, 2] } }
+layer { name: "rnn" type: "RNN" bottom: "turned" bottom: "cont" top: "rnn" recurrent_param { num_output: 2 } }"""
+OPEN, FIXED_CONT = (
+    f'layer {{ name: "cont" type: "ContinuationIndicator" top: "cont" continuation_indicator_param {{ {sizes} }} }}'
+    for sizes in ("time_step: 96 batch_size: 1", "time_step: 30 batch_size: 4")
+)
+ROWS = 'layer { name: "rows" type: "Reshape" bottom: "conv" top: "rows" reshape_param { shape { dim: [5, -1] } } }'
+
+
+def fits(sizes: str, remarks: str) -> str:
+    return f'{ASKED}; the layers fit with shapes={{"data": ({sizes})}} {remarks}'
+
+
 CASES = {
-    "usual sizes fit": (DATA + PLAIN, ASKED),
-    "strides": (DATA + POOLED, f'{ASKED}; the layers fit with shapes={{"data": (1, 3, 256, 256)}}'),
-    "a stated size": (DATA + FIXED, f'{ASKED}; the layers fit with shapes={{"data": (1, 3, 144, 96)}}'),
-    "slices": (DATA + HALVES, f'{ASKED}; the layers fit with shapes={{"data": (1, 6, 224, 224)}}'),
-    "channels": (DATA + MAPS, f'{ASKED}; the layers fit with shapes={{"data": (1, 9, 224, 224)}}'),
+    "usual sizes fit": (DATA + PLAIN, fits("1, 3, 224, 224", FREE.format("2x2"))),
+    "strides": (DATA + POOLED, fits("1, 3, 256, 256", FREE.format("64x64 in steps of 64"))),
+    "a stated size": (DATA + FIXED, fits("1, 3, 144, 96", "(smaller images fit down to 143x95)")),
+    "slices": (DATA + HALVES, fits("1, 6, 224, 224", "(smaller images fit down to 1x1)")),
+    "channels": (DATA + MAPS, fits("1, 9, 224, 224", "(smaller images fit down to 1x1)")),
     "other axes": (
         DATA + NORM,
         'give its shape: shapes={"data": (1, 256)}; the layers fit with shapes={"data": (1, 256)}',
+    ),
+    "a comment": (
+        DATA + "# 1 x 30x40" + CONV,
+        fits("1, 1, 30, 40", '("1 x 30x40" is in the file or its name, smaller images fit down to 5x15)'),
+    ),
+    "a crop": (
+        "# crop_size: 56\n" + DATA + CONV,
+        fits(
+            "1, 3, 56, 56",
+            '("crop_size: 56" is in the file or its name, C is a guess, smaller images fit down to 5x5)',
+        ),
+    ),
+    "a comment that does not fit": (
+        DATA + "# 4x20x20" + MAPS,
+        fits("1, 9, 224, 224", "(smaller images fit down to 1x1)"),
+    ),
+    "CRNN": (DATA + CONV + OPEN + READING, fits("1, 3, 32, 100", "(C is a guess)")),
+    "steps and streams": (DATA + CONV + FIXED_CONT + READING, fits("4, 3, 32, 34", "(C is a guess)")),
+    "rows of a Reshape": (
+        DATA + CONV.replace("5 } }", "224 } }") + ROWS,
+        fits("5, 3, 224, 224", "(C is a guess)"),
     ),
     "none": (
         DATA + NEVER,
@@ -75,8 +114,24 @@ def test_what_is_proposed_fits(case: str, tmp_path: Path) -> None:
     model = loaded(tmp_path, net, random_weights=1)
     message = failure(lambda: prototrt.rewrite(model))
     assert message.rpartition("\n  fix: ")[2] == fix
-    if proposed := re.search(r"(?:fit with|as in) shapes=(.*)$", fix):
+    if proposed := re.search(r"(?:fit with|as in) shapes=([^}]*})", fix):
         assert prototrt.rewrite(model, shapes=eval(proposed[1])).inputs
+
+
+def test_images_are_as_large_as_the_weights_of_an_inner_product(tmp_path: Path) -> None:
+    """No usual size: a square first, else what is nearest to one."""
+    net = (
+        DATA
+        + CONV
+        + 'layer { name: "fc" type: "InnerProduct" bottom: "conv" top: "fc" inner_product_param { num_output: 2 } }'
+    )
+    zeros = {"conv/0": (2, 1, 5, 5), "conv/1": (2,), "fc/1": (2,)}
+    for count, sizes in ((2 * 35 * 35, "1, 1, 39, 39"), (2 * 3 * 7, "1, 1, 7, 11")):
+        blobs = {name: np.zeros(shape, np.float32) for name, shape in {**zeros, "fc/0": (2, count)}.items()}
+        model = loaded(tmp_path, net, blobs)
+        with pytest.raises(prototrt.ConversionError) as error:
+            prototrt.rewrite(model)
+        assert f'the layers fit with shapes={{"data": ({sizes})}}' in str(error.value)
 
 
 def test_a_size_of_the_user_is_not_changed_by_much(tmp_path: Path) -> None:
