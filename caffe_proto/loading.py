@@ -26,8 +26,7 @@ from prototrt.caffe_proto.net.readings import (
     reading_for,
     whole_readings,
 )
-from prototrt.caffe_proto.net.size_hints import size_hints
-from prototrt.caffe_proto.net.sizes_by_weights import with_channels
+from prototrt.caffe_proto.net.sizes_by_weights import size_hints, with_channels
 from prototrt.caffe_proto.net.untangle import UntangledNet, wrong_counts
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.caffe_proto.recognition import (

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import (
     ConversionError,
+    OptionsError,
     Origin,
     UnsupportedLayerError,
     distinct,
     silent,
 )
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.caffe_proto.common.wording import Option
+from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.files.companions.manifest import content_of, digest_of
 from prototrt.converter.files.writing.side_files import (
@@ -113,7 +114,13 @@ class Converted:
         """The files that were written, the engine or ONNX model first."""
         file, building = self.product.file, self.product.building
         beside = product_files(file)[1:]
-        asked = [self.product.converting.emit_header, building.timing_cache_file, building.export_layer_info]
+        converting = self.product.converting
+        asked = [
+            converting.emit_header,
+            converting.remainder,
+            building.timing_cache_file,
+            building.export_layer_info,
+        ]
         return [file, *filter(os.path.isfile, [*beside, *filter(None, asked)])]
 
 
@@ -125,6 +132,8 @@ class PreparedConversion:
     rewriting: RewriteOptions
     model: Model
     graph: Graph
+    remainder: str = ""
+    """The text of the net after the cut, if that is asked for."""
 
     @property
     def truth(self) -> Graph | None:
@@ -139,7 +148,22 @@ class PreparedConversion:
 
             refuse_large_values(self.graph, self.rewriting)
             truth = self.truth
-        return self.product.write(self.graph, progress, truth)
+        with _remainder_file(self.product.converting.remainder, self.remainder):
+            return self.product.write(self.graph, progress, truth)
+
+
+@contextmanager
+def _remainder_file(file: str | None, text: str) -> Iterator[None]:
+    """The net after the cut appears once the product has been written."""
+    if not file or not text:
+        yield
+        return
+    from prototrt.converter.files.writing.publication import publication
+    from prototrt.converter.files.writing.texts import prototxt, write_text
+
+    with publication(file) as files:
+        write_text(files, file, text, prototxt)
+        yield
 
 
 def begin_conversion(
@@ -154,9 +178,17 @@ def begin_conversion(
     refuse_foreign(Option("file"), product.file)
     model = load_with_weights(file, options.part(LoadOptions), rewriting)
     graph = rewrite(model, options=rewriting)
+    text, remainder = "", product.converting.remainder
     if is_cut(model, rewriting.outputs):
         model, graph = _cut(product, rewriting, model, graph)
-    return PreparedConversion(product, rewriting, model, listener(graph))
+        if remainder:
+            from prototrt.surgery.views.remainder import remainder_of
+
+            rest = remainder_of(model, rewriting, remainder)
+            text, graph = rest.text, replace(graph, warnings=(*graph.warnings, *rest.warnings))
+    elif remainder:
+        raise OptionsError(Worded("{} is for {}", Option("remainder"), Option("outputs", ["auto"])))
+    return PreparedConversion(product, rewriting, model, listener(graph), text)
 
 
 def _cut(product: Product, rewriting: RewriteOptions, model: Model, graph: Graph) -> tuple[Model, Graph]:

@@ -222,6 +222,14 @@ class ConvertOptions(Options):
         shown="FILE.h",
         writes=HEADER_SUFFIXES,
     )
+    remainder: str | None = not_in_lists(
+        Worded(
+            "With {}: also write the layers after those before which the net is cut, as a net of their own.",
+            Option("outputs", ["auto"]),
+        ),
+        shown="FILE.prototxt",
+        writes=(".prototxt",),
+    )
 
 
 ENGINE_SUFFIXES = (".plan", ".engine", ".trt")

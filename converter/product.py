@@ -87,6 +87,8 @@ class Product:
             raise OptionsError(Worded("{} is for ONNX models, but FILE does not end in .onnx", Option(name)))
         if self.converting.emit_header is not None:
             _refuse_header(self.converting.emit_header, self.file)
+        if self.converting.remainder and (reason := suffix_fault(self.converting.remainder, (".prototxt",))):
+            raise OptionsError(Worded("{}: {}", Option("remainder"), reason))
 
     def _refuse_builder_options(self) -> None:
         """Refuse options of engines for models, and what the backend, or the target, does not take."""
@@ -160,11 +162,11 @@ class Product:
         """
         refuse_foreign(Option("file"), self.file)
         written = [(Option("file"), file) for file in product_files(self.file)]
-        header = self.converting.emit_header
-        if header is not None:
-            written.append((_HEADER, header))
-            if reason := write_fault(header):
-                raise OptionsError(Worded('{}: cannot write "{}": {}', _HEADER, header, reason))
+        for name in ("emit_header", "remainder"):
+            if beside := getattr(self.converting, name):
+                written.append((Option(name), beside))
+                if reason := write_fault(beside):
+                    raise OptionsError(Worded('{}: cannot write "{}": {}', Option(name), beside, reason))
         refuse_overwriting(written, [source.file for source in graph.sources])
         with without_leftovers(self.file):
             return self._write(graph, progress, truth)

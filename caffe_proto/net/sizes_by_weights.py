@@ -1,7 +1,9 @@
-"""The channels of inputs that the file does not state: those that the weights of the first layer have."""
+"""Sizes of inputs that the file does not state: channels that the first weights have, hints in comments and names."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -138,3 +140,24 @@ def _window(layer: Layer) -> int:
     """The larger side of a kernel; 0 where it is the whole image."""
     param = layer.param
     return max(map(int, [*param.kernel_size, param.kernel_h, param.kernel_w]))
+
+
+_SIZES = re.compile(r"(?<!\d)\d{1,4}(?: ?[xX*] ?\d{1,4}){1,3}(?!\d)")
+_CROP = re.compile(r"crop_size\W{1,5}(\d{1,4})(?!\d)")
+_BODY = re.compile(r"num_output|pooling_param")
+_SMALLEST, _MOST = 8, 6
+
+
+def size_hints(text: str, file: str) -> dict[str, tuple[int, ...]]:
+    """By their words: (H, W), (C, H, W) or (N, C, H, W). The file's name comes before what is above the first windows.
+
+    Sizes of kernels are too small to be meant.
+    """
+    begin = _BODY.search(text)
+    before = text[: begin.start()] if begin else text
+    names = os.sep.join(os.path.abspath(file).split(os.sep)[-2:])
+    words = [match[0] for part in (names, before) for match in _SIZES.finditer(part)]
+    hints = {each: tuple(map(int, re.findall(r"\d+", each))) for each in words}
+    hints |= {" ".join(match[0].split()): (int(match[1]),) * 2 for match in _CROP.finditer(before)}
+    large = {each: sizes for each, sizes in hints.items() if min(sizes[-2:]) >= _SMALLEST and min(sizes) > 0}
+    return dict(list(large.items())[:_MOST])

@@ -71,16 +71,17 @@ class Expansion:
 class UnexpandedNet:
     """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes.
 
-    ``left_out`` are layers that it would end before in any case.
+    ``left_out`` are layers that it would end before in any case, ``has_rest`` says whether others come after some.
     """
 
     errors: Sequence[ConversionError]
     cut: Sequence[str]
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
+    has_rest: bool = False
 
     def error(self) -> ConversionError:
-        return with_advice(distinct(self.errors), self.cut, self.shapes)
+        return with_advice(distinct(self.errors), self.cut, self.shapes, has_rest=self.has_rest)
 
 
 @takes_options(RewriteOptions)
@@ -162,17 +163,28 @@ def _framework(model: Model, options: RewriteOptions) -> Framework:
     return framework
 
 
-def shapes_before(model: Model, layer: Layer, options: RewriteOptions) -> dict[str, Shape]:
-    """The shapes of the blobs before a layer, except those that cannot be computed."""
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a net can be computed, whatever its outputs: the ``expanded`` and the ``blocked`` layers, and shapes."""
+
+    model: Model
+    expanded: Collection[Layer]
+    blocked: Collection[Layer]
+    shapes: Mapping[str, Shape]
+
+
+def reach(model: Model, options: RewriteOptions, end: Layer | None = None) -> Reach:
+    """Expand what can be expanded of the layers before ``end``, or of all."""
     framework = _framework(model, options)
     model = framework.with_inputs(model, _inputs_with_shapes(options))
-    layers = model.layers[: model.layers.index(layer)] if layer in model.layers else model.layers
+    layers = model.layers[: model.layers.index(end)] if end in model.layers else model.layers
     options = framework.with_implied_shapes(model, model.layers, options)
     blocked = blocked_layers(model, layers, framework)
     build = LayerBuilder(model, options, framework.sizes_of_inputs(layers, options))
     expander = Expander(build, framework, BlobValues(build, model.stored), ())
-    expander.expand(layers, blocked)
-    return {name: value.shape for name, value in expander.blobs.values.items()}
+    expanded, _ = expander.expand(layers, blocked)
+    shapes = {name: value.shape for name, value in expander.blobs.values.items()}
+    return Reach(model, expanded, blocked, shapes)
 
 
 def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
@@ -222,7 +234,10 @@ def _failure(
         return UnexpandedNet(errors_in_order, (), left_out=part.left_out)
     shapes = {name: sizes for error in shapeless for name, sizes in error.shapes.items()}
     cut = last_computable(part.layers, expanded, part.outputs)
-    return UnexpandedNet(errors_in_order, cut, shapes, part.left_out)
+    origins = {error.origin for error in errors_in_order}
+    left = (layer for layer in part.layers if layer not in expanded and layer not in blocked)
+    has_rest = model.framework == "caffe" and any(layer.origin not in origins for layer in left)
+    return UnexpandedNet(errors_in_order, cut, shapes, part.left_out, has_rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,17 +161,24 @@ def can_be_avoided(errors: Iterable[ConversionError]) -> bool:
 
 
 def with_advice(
-    errors: Sequence[ConversionError], cut: Sequence[str], shapes: Mapping[str, Sequence[int | str]]
+    errors: Sequence[ConversionError],
+    cut: Sequence[str],
+    shapes: Mapping[str, Sequence[int | str]],
+    *,
+    has_rest: bool,
 ) -> ConversionError:
     """All errors as one; where layers are not supported, with the options that convert the rest of the net.
 
-    The options are the outputs in ``cut`` and the missing ``shapes``.
+    The options are the outputs in ``cut`` and the missing ``shapes``, and with ``has_rest`` those for what comes after.
     """
     unsupported = [error for error in errors if isinstance(error, UnsupportedLayerError)]
     if not unsupported:
         cut = ()
-    options = [Option("outputs", list(cut)), *([Option("shapes", shapes)] if shapes else [])]
-    command = Worded.joined(" ", options)
+    of_shapes = [Option("shapes", shapes)] if shapes else []
+    command = Worded.joined(" ", [Option("outputs", list(cut)), *of_shapes])
+    if has_rest:
+        whole = [Option("outputs", [AUTO]), Option("remainder", "rest.prototxt"), *of_shapes]
+        command = Worded("{}; or both parts: {}", command, Worded.joined(" ", whole))
     if len(errors) > 1:
         return Problems(errors, fix=Worded("convert the supported part: {}", command) if cut else None)
     (error,) = errors

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.model import one_layer
 from prototrt.surgery.building.layer_rules import python_name
-from prototrt.surgery.expansion.expand import shapes_before
+from prototrt.surgery.expansion.expand import reach
 from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.surgery.ir import Shape
 from prototrt.surgery.options import RewriteOptions
@@ -177,7 +177,7 @@ def new_rule(model: Model, name: str, options: RewriteOptions) -> NewRule:
         raise NetError(
             "an input has no rule", origin=layer.origin, fix="name a layer that computes something"
         )
-    shapes = shapes_before(model, layer, replace(options, require_weights=False))
+    shapes = reach(model, replace(options, require_weights=False), layer).shapes
     has_rule = framework_by_name("caffe").rule_of(layer) is not None
     decorator = f"@layer_rule({literal(layer.type)})"
     if layer.type == "Python":

@@ -109,7 +109,8 @@ def test_one_pixel_is_a_placeholder(reader: str, tmp_path: Path) -> None:
     assert failure(lambda: prototrt.rewrite(model)) == (
         'net.prototxt: the file states the shape (1, 3, 1, 1) for the input "x", expected more than 1x1 pixels\n'
         "  because windows of several pixels slide over it: programs set its size when they run\n"
-        '  fix: give the size of your images, as in shapes={"x": (1, 3, 224, 224)}'
+        '  fix: give the size of your images: shapes={"x": (1, 3, H, W)}; the layers fit with'
+        ' shapes={"x": (1, 3, 224, 224)} (smaller images fit down to 1x1)'
     )
     for size in (1, 224):
         graph = prototrt.rewrite(model, shapes={"x": (1, 3, size, size)})
