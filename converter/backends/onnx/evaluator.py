@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from prototrt.caffe_proto.common.errors import (
     BuildError,
@@ -16,6 +17,7 @@ from prototrt.caffe_proto.common.errors import (
     UnreadableFileError,
     UnsupportedLayerError,
 )
+from prototrt.caffe_proto.common.files import identity_of
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.backends.onnx.api import import_package
 from prototrt.converter.backends.onnx.export import onnx_from_graph
@@ -48,12 +50,17 @@ class OnnxEvaluator:
 
     def __init__(self, graph: Graph, exporting: ExportOptions | None = None, device: str = "cpu") -> None:
         _refuse_plugins(graph)
-        model, lowered = onnx_from_graph(graph, exporting or ExportOptions())
-        with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
-            path = Path(folder) / "model.onnx"
-            with publication(path, durable=False) as files:
-                write_model(files, path, model, lowered.weights)
-            self._model = _OpenModel(path, device)
+        options = exporting or ExportOptions()
+
+        def open_model() -> _OpenModel:
+            model, lowered = onnx_from_graph(graph, options)
+            with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
+                path = Path(folder) / "model.onnx"
+                with publication(path, durable=False) as files:
+                    write_model(files, path, model, lowered.weights)
+                return _OpenModel(path, device)
+
+        self._model = _shared_model(device, (graph, options), open_model)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """All outputs, states included, for these inputs, states included."""
@@ -96,8 +103,13 @@ class OnnxFileEvaluator:
             self.signature = signature_of_manifest(facts)
         except WRONG as error:
             raise foreign_manifest_error(manifest, error) from error
-        with nullcontext(Path(path)) if pin is None else trusted_copy(path, facts) as model:
-            self._model = _OpenModel(model, device)
+
+        def open_model() -> _OpenModel:
+            with nullcontext(Path(path)) if pin is None else trusted_copy(path, facts) as model:
+                return _OpenModel(model, device)
+
+        # Weights lie in a second file where they are too large for one.
+        self._model = _shared_model(device, (pin, *map(identity_of, (path, f"{path}.data"))), open_model)
         _refuse_others("inputs", {value.name for value in self.signature.inputs}, self._model.inputs, path)
         _refuse_others("outputs", {value.name for value in self.signature.outputs}, self._model.outputs, path)
 
@@ -139,6 +151,17 @@ class _OpenModel:
         except Exception as error:  # onnxruntime's errors share no base class
             raise ConversionError("onnxruntime fails", because=str(error)) from error
         return dict(zip(self.outputs, results, strict=True))
+
+
+_OPEN: WeakValueDictionary[tuple[object, ...], _OpenModel] = WeakValueDictionary()
+
+
+def _shared_model(device: str, key: tuple[object, ...], open_model: Callable[[], _OpenModel]) -> _OpenModel:
+    """The model that another session has open, or that is opened now; it lives as long as a session of it.
+
+    A model has no state, and onnxruntime runs it in several threads at once. On a GPU each session has its own.
+    """
+    return open_model() if device != "cpu" else _OPEN.setdefault(key, _OPEN.get(key) or open_model())
 
 
 def _providers(runtime: Any, device: str) -> list[Any]:

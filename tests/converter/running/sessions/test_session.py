@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -229,3 +230,38 @@ def test_refused_call_leaves_the_state_as_it_was(graph_of: GraphMaker) -> None:
 def test_unknown_way_is_a_mistake_of_the_caller(graph_of: GraphMaker) -> None:
     with pytest.raises(ValueError, match=r"^on is 'gpu', expected one of reference, network"):
         prototrt.Session(graph_of(2), on="gpu")  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_sessions_of_one_net_share_its_model_and_no_state(
+    graph_of: GraphMaker, is_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    opened: list[str] = []
+    own = runtime.InferenceSession
+
+    def counted(path: str, *arguments: object, **options: object) -> object:
+        opened.append(path)
+        return own(path, *arguments, **options)
+
+    monkeypatch.setattr(runtime, "InferenceSession", counted)
+    graph, file = graph_of(2), tmp_path / "net.onnx"
+    prototrt.export_onnx(graph, file)
+    source = file if is_file else graph
+    first, second = (prototrt.Session(source, "onnx") for _ in range(2))
+    expected = [run(first, place, place + 2) for place in (0, 2, 4)]
+    first.reset()
+    with ThreadPoolExecutor(2) as threads:
+        both = threads.map(lambda each: [run(each, place, place + 2) for place in (0, 2, 4)], (first, second))
+        for results in both:
+            np.testing.assert_array_equal(results, expected)
+    assert len(opened) == 1
+    first.close()
+    run(second, 0, 2)
+    if is_file:
+        prototrt.export_onnx(graph, file)  # a new file
+        prototrt.Session(source, "onnx")
+        assert len(opened) == 2
+    second.close()
+    prototrt.Session(source, "onnx")
+    assert len(opened) == 2 + is_file
