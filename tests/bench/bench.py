@@ -1,7 +1,8 @@
 """``make bench``: the costs of prototrt, each number beside a reference from the same run.
 
 Prints tables and, target by target, whether it is met; writes everything as JSON. Every
-number is the median of several fresh processes. It never fails for being slow. Wall seconds
+number is the least of several fresh processes. It never fails for being slow, but where a net is converted with a
+warning. Wall seconds
 mean what they say only where nothing else runs; CPU seconds hardly depend on it.
 """
 
@@ -22,8 +23,8 @@ from prototrt.tests.bench.in_onnxruntime import NETS as MODELS
 from prototrt.tests.bench.in_onnxruntime import WAYS as MODEL_WAYS
 from prototrt.tests.bench.kernels import FORMS, LAYERS
 from prototrt.tests.bench.many_layers import NETS
-from prototrt.tests.bench.measuring import measured, table
-from prototrt.tests.bench.networks import caffemodel, prototxt
+from prototrt.tests.bench.measuring import fast_folder, measured, processes, table
+from prototrt.tests.bench.networks import SAMPLE, caffemodel, prototxt
 from prototrt.tests.bench.recurrent import VARIANTS
 from prototrt.tests.bench.suppression import DETECTORS
 from prototrt.tests.bench.tape import record
@@ -31,6 +32,8 @@ from prototrt.tests.bench.tape import record
 NETWORKS = ("vgg16", "resnet50", "googlenet", "crnn", "lrcn", "alexnet")
 PARTS = ("import", "TensorRT's import", "load", "rewrite", "lower", "facts", "write", "other")
 STEPS = (16, 1024)
+_COMMAND = "from prototrt.__main__ import prototrt_main; prototrt_main()"
+"""What the installed command runs."""
 OPEN_SIZES = {
     "googlenet": ["--shape=data:[N]x3x224x224", "--size=N=1..1..8"],
     "crnn": ["--shape=data:[N]x1x32x100", "--shape=cont:24x[N]", "--size=N=1..1..8"],
@@ -89,9 +92,9 @@ def loading(network: str, folder: Path, runs: int) -> Section:
     return Section(title, table(("", "ms", "peak MB", "ratio"), rows), ways, targets)
 
 
-def conversions(networks: Sequence[str], folder: Path, runs: int) -> list[Section]:
+def conversions(networks: Sequence[str], folder: Path, plans: Path, runs: int) -> list[Section]:
     """``prototrt convert``, against the same network handed to TensorRT by hand."""
-    found = {network: _conversion(network, folder, runs) for network in networks}
+    found = {network: _conversion(network, folder, plans, runs) for network in networks}
     times, parts, memory, targets = [], [], [], []
     for network, (ours, hand) in found.items():
         share, ratio = ours["own"] / ours["total"], ours["rss"] / hand["rss"]
@@ -120,8 +123,8 @@ def conversions(networks: Sequence[str], folder: Path, runs: int) -> list[Sectio
     ]
 
 
-def _conversion(network: str, folder: Path, runs: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    weights, tape, plan = caffemodel(network, folder), folder / network, folder / f"{network}.plan"
+def _conversion(network: str, folder: Path, plans: Path, runs: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    weights, tape, plan = caffemodel(network, folder), folder / network, plans / f"{network}.plan"
     record(prototrt.rewrite(prototrt.load(prototxt(network), weights)), tape)
     ours = measured("conversion", prototxt(network), weights, plan, runs=runs, makes=plan)
     same = plan.read_bytes()
@@ -131,13 +134,46 @@ def _conversion(network: str, folder: Path, runs: int) -> tuple[dict[str, Any], 
     return ours, hand
 
 
-def open_sizes(networks: Sequence[str], folder: Path, runs: int) -> Section:
+def whole_processes(networks: Sequence[str], folder: Path, plans: Path, runs: int) -> Section:
+    """``prototrt convert`` as a user runs it, beside the same network by hand; the sample also by TensorRT's parser."""
+    rows, numbers, targets = [], {}, []
+    for network in networks:
+        net, weights, tape, plan = (
+            prototxt(network),
+            caffemodel(network, folder),
+            folder / network,
+            plans / "plan",
+        )
+        record(prototrt.rewrite(prototrt.load(net, weights)), tape)
+        scripts = Path(__file__).parent
+        commands: dict[str, list[object]] = {
+            "prototrt": ["-c", _COMMAND, "convert", net, weights, "--backend=rtx", "-o", plan, "--quiet"],
+            "by hand": [scripts / "by_hand.py", 0, tape, plan],
+        }
+        if network == SAMPLE:
+            model = folder / f"{network}.onnx"
+            prototrt.export_onnx(prototrt.rewrite(prototrt.load(net, weights)), model)
+            commands["parser, with NumPy"] = [scripts / "by_parser.py", model, plan]
+        found = numbers[network] = processes(commands, plan, runs)
+        ours = found["prototrt"]
+        for way, one in found.items():
+            ratios = ours["cpu"] / one["cpu"], ours["rss"] / one["rss"]
+            rows.append((f"{network}, {way}", one["cpu"], ratios[0], one["rss"], ratios[1]))
+            if way != "prototrt":
+                limit = 1.2 if way == "by hand" else 1.45
+                targets.append(Target(f"{network}: CPU of a process, of that {way}", ratios[0], limit))
+                targets.append(Target(f"{network}: memory of a process, of that {way}", ratios[1], 1.1))
+    headers = ("", "CPU s", "ours to it", "peak MB", "ours to it")
+    return Section("Whole processes, to the written plan", table(headers, rows), numbers, targets)
+
+
+def open_sizes(networks: Sequence[str], folder: Path, plans: Path, runs: int) -> Section:
     """``prototrt convert`` for sizes that vary, against the same network with the usual ones."""
     rows, numbers, targets = [], {}, []
     for network, options in OPEN_SIZES.items():
         if network not in networks:
             continue
-        weights, plan = caffemodel(network, folder), folder / f"{network}.plan"
+        weights, plan = caffemodel(network, folder), plans / f"{network}.plan"
         found = {
             way: measured("conversion", prototxt(network), weights, plan, *given, runs=runs, makes=plan)
             for way, given in (("fixed", []), ("open", options))
@@ -312,8 +348,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _sections(folder: Path, networks: Sequence[str], runs: int, *, quick: bool) -> Iterator[Section]:
     """The subjects, each when it is measured."""
     yield loading(networks[0], folder, runs)
-    yield from conversions(networks, folder, runs)
-    yield open_sizes(networks, folder, runs)
+    with fast_folder(folder) as plans:
+        yield whole_processes((SAMPLE, *networks), folder, plans, runs if quick else 3 * runs)
+        yield from conversions(networks, folder, plans, runs)
+        yield open_sizes(networks, folder, plans, runs)
     yield loops(runs)
     yield recurrent(["cont"] if quick else VARIANTS, runs)
     yield launches(["LSTM"] if quick else list(LAYERS))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ _warm: set[str] = set()
 
 
 def measured(script: str, *arguments: object, runs: int = 1, makes: Path | None = None) -> dict[str, Any]:
-    """Run a script of this folder several times; the median of each number.
+    """Run a script of this folder several times; the least of each number.
 
     What is installed is compiled already; a first run, which does not count, makes this tree so.
     The file that it ``makes`` is there afterwards, and removed before each run: to drop an old file
@@ -91,7 +92,7 @@ def measured(script: str, *arguments: object, runs: int = 1, makes: Path | None 
     if script not in _warm:
         _run(script, arguments, makes)
         _warm.add(script)
-    return medians([_run(script, arguments, makes) for _ in range(runs)])
+    return minima([_run(script, arguments, makes) for _ in range(runs)])
 
 
 def _run(script: str, arguments: Sequence[object], makes: Path | None) -> Measurement:
@@ -100,26 +101,73 @@ def _run(script: str, arguments: Sequence[object], makes: Path | None) -> Measur
     path = Path(__file__).with_name(f"{script}.py")
     # All processes use the same clock, so starting Python also counts.
     command = [sys.executable, str(path), str(time.monotonic()), *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(_IMPORTS)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     os.sync()  # what earlier runs have written is not to slow this one down
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    _refuse_failure(command, done.returncode, done.stderr)
     found: Measurement = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def medians(found: Sequence[Measurement]) -> dict[str, Any]:
-    """The median of each number. Other values are those of the first run."""
-    return {key: _median([one[key] for one in found]) for key in found[0]}
+def minima(found: Sequence[Measurement]) -> dict[str, Any]:
+    """The least of each number. Other values are those of the first run."""
+    return {key: _least([one[key] for one in found]) for key in found[0]}
 
 
-def _median(values: Sequence[Any]) -> Any:
+def _least(values: Sequence[Any]) -> Any:
     if isinstance(values[0], Mapping):
-        return medians(values)
+        return minima(values)
     is_number = isinstance(values[0], (int, float)) and not isinstance(values[0], bool)
-    return statistics.median(values) if is_number else values[0]
+    return min(values) if is_number else values[0]
+
+
+def processes(
+    commands: Mapping[str, Sequence[object]], makes: Path, runs: int
+) -> dict[str, dict[str, float]]:
+    """Whole processes of Python in alternation: the least CPU seconds and peak of memory in MB of each."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
+    for _ in range(runs + 1):  # the first compiles what is imported
+        for name, arguments in commands.items():
+            makes.unlink(missing_ok=True)
+            makes.with_name(f"{makes.name}.json").unlink(missing_ok=True)
+            with tempfile.TemporaryFile() as errors:
+                process = subprocess.Popen(
+                    [sys.executable, *map(str, arguments)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    env=_environment(),
+                )
+                _, status, used = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+                errors.seek(0)
+                _refuse_failure([name], process.returncode, errors.read().decode())
+            found[name].append({"cpu": used.ru_utime + used.ru_stime, "rss": used.ru_maxrss * 1024 / 1e6})
+    return {name: minima(each[1:]) for name, each in found.items()}
+
+
+def _environment() -> dict[str, str]:
+    environment = {**os.environ, "PYTHONPATH": str(_IMPORTS)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
+def _refuse_failure(command: Sequence[str], code: int, errors: str) -> None:
+    """A net of which prototrt says that it may be another than was meant is not measured."""
+    if code or "ConversionWarning" in errors or "warning:" in errors:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{errors}")
+
+
+@contextmanager
+def fast_folder(folder: Path) -> Iterator[Path]:
+    """A new folder in memory where there is room for the largest plan, else this one."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or shutil.disk_usage(memory).free < _LARGEST_PLAN:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(dir=memory, prefix="prototrt-bench-") as name:
+        yield Path(name)
+
+
+_LARGEST_PLAN = 1 << 30
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

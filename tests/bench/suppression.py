@@ -11,19 +11,20 @@ from prototrt.tests.bench.in_onnxruntime import NETS
 from prototrt.tests.bench.kernels import launched
 from prototrt.tests.bench.measuring import report
 
-
-def _proposal(before: int, most: int) -> str:
-    return f"""
-layer {{ name: "in" type: "Input" top: "scores" top: "codes" top: "im_info" input_param {{
-  shape {{ dim: 1 dim: 18 dim: 38 dim: 63 }} shape {{ dim: 1 dim: 36 dim: 38 dim: 63 }} shape {{ dim: 1 dim: 3 }} }} }}
-layer {{ name: "rois" type: "Python" bottom: "scores" bottom: "codes" bottom: "im_info" top: "rois"
-  python_param {{ module: "rpn.proposal_layer" layer: "ProposalLayer"
-    param_str: "'feat_stride': 16\\n'pre_nms_topN': {before}\\n'post_nms_topN': {most}" }} }}
+_PROPOSAL = """
+layer { name: "in" type: "Input" top: "scores" top: "codes" top: "im_info" input_param {
+  shape { dim: 1 dim: 18 dim: 38 dim: 63 } shape { dim: 1 dim: 36 dim: 38 dim: 63 } shape { dim: 1 dim: 3 } } }
+layer { name: "rois" type: "Python" bottom: "scores" bottom: "codes" bottom: "im_info" top: "rois"
+  python_param { module: "rpn.proposal_layer" layer: "ProposalLayer" param_str: "'feat_stride': 16" } }
 """
 
 
-DETECTORS = {
-    "SSD-300 with 81 classes": NETS["SSD-300 with 81 classes"],
+def _proposal(before: int, most: int) -> tuple[str, dict[str, str]]:
+    return _PROPOSAL, {"RPN_PRE_NMS_TOP_N": str(before), "RPN_POST_NMS_TOP_N": str(most)}
+
+
+DETECTORS: dict[str, tuple[str, dict[str, str]]] = {
+    "SSD-300 with 81 classes": (NETS["SSD-300 with 81 classes"], {}),
     "Proposal, 6000 to 300": _proposal(6000, 300),
     "Proposal, 12000 to 2000": _proposal(12000, 2000),
 }
@@ -32,8 +33,10 @@ DETECTORS = {
 def main(detector: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "net.prototxt"
-        file.write_text(DETECTORS[detector])
-        plan = bytes(prototrt.build(prototrt.rewrite(prototrt.load(file)), "rtx").plan)
+        net, settings = DETECTORS[detector]
+        file.write_text(net)
+        graph = prototrt.rewrite(prototrt.load(file), settings=settings)
+        plan = bytes(prototrt.build(graph, "rtx").plan)
     report({"kernels": len(launched(plan)), "bytes": len(plan)})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.tests.bench.bench import Target, main
-from prototrt.tests.bench.measuring import medians, table
+from prototrt.tests.bench.measuring import _refuse_failure, minima, table
 
 pytest.importorskip("tensorrt_rtx", reason="needs TensorRT for RTX")
 pytest.importorskip("onnx", reason="makes the model to compare with")
@@ -28,13 +28,22 @@ def test_quick_run_measures_everything(tmp_path: Path, capsys: pytest.CaptureFix
     assert {target["met"] for target in record["targets"]} <= {True, False}
 
 
-def test_medians_go_into_nested_numbers_and_leave_words() -> None:
+def test_minima_go_into_nested_numbers_and_leave_words() -> None:
     runs = [{"way": "a", "s": 3, "parts": {"x": 1.0}}, {"way": "a", "s": 1, "parts": {"x": 5.0}}]
-    assert medians([*runs, {"way": "a", "s": 2, "parts": {"x": 2.0}}]) == {
+    assert minima([*runs, {"way": "a", "s": 2, "parts": {"x": 2.0}}]) == {
         "way": "a",
-        "s": 2,
-        "parts": {"x": 2.0},
+        "s": 1,
+        "parts": {"x": 1.0},
     }
+
+
+@pytest.mark.parametrize(
+    "errors", ["x.py:9: ConversionWarning: net.prototxt:4: not read", "warning: not read"]
+)
+def test_a_net_that_is_converted_with_a_warning_is_not_measured(errors: str) -> None:
+    _refuse_failure(["convert"], 0, "")
+    with pytest.raises(RuntimeError, match="convert failed:\n"):
+        _refuse_failure(["convert"], 0, errors)
 
 
 def test_table_has_the_first_column_to_the_left() -> None:
