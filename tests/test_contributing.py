@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import prototrt.surgery.layers
 from prototrt import Way
 from prototrt.caffe_proto import Layer, schema
 from prototrt.caffe_proto.common.errors import NetError
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.backends.onnx import lowering as onnx_lowering
 from prototrt.converter.backends.onnx.model import OnnxModel
 from prototrt.converter.backends.tensorrt import lowering as tensorrt_lowering

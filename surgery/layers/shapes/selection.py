@@ -26,8 +26,8 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
     """The first bottom, cut to the sizes of the second from ``axis`` on, beginning at ``offset``.
 
     Becomes: Slice, one per axis that is cut.
-    Where it states nothing, height and width begin where the windows of the layers before put the second bottom, as in
-    the forks of FCN and HED; ``--fork bvlc`` begins at 0.
+    Where it states nothing, it begins at 0; with ``--fork fcn``, where the windows of the layers before put the second
+    bottom, as in the forks of FCN and HED.
     Bottoms: x, and a blob of whose shape the axes from ``axis`` on count.
     Source: caffe and s9xie/hed ``src/caffe/layers/crop_layer.cpp``.
     """
@@ -75,10 +75,10 @@ def auto_crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[
 
 
 def _offsets_of_forks(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[int] | None:
-    """Where forks begin that compute it. None if that is at 0, or if the user names another fork."""
+    """Where forks begin that compute it, if the user names one. A warning says where that is not at 0, as in Caffe."""
     offsets = _offsets_of_places(build, x, like)
-    is_likely = offsets is not None and any(offsets)
-    return offsets if is_likely and which_fork(build, layer, "fcn") == "fcn" else None
+    differs = offsets is not None and any(offsets)
+    return offsets if differs and which_fork(build, layer, "bvlc") == "fcn" else None
 
 
 def _offsets_of_places(build: LayerBuilder, x: Value, like: Value) -> list[int] | None:

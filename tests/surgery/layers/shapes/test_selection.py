@@ -112,21 +112,20 @@ OFFSETS = [(fcn_8s, [5, 9, 31]), (hed, [34, 35, 36, 38, 42])]
 def test_crops_of_forks_begin_where_windows_say(
     tmp_path: Path, net: Callable[[str], list[str]], offsets: list[int], kind: str
 ) -> None:
-    graph = graph_of(tmp_path, net(kind))
+    graph = graph_of(tmp_path, net(kind), fork="fcn" if kind == "Crop" else None)
     starts = [node.op.start for node in graph.nodes if isinstance(node.op, Slice)]
     assert starts == [offset for offset in offsets for _ in range(2)]
-    assert len(graph.warnings) == (len(offsets) if kind == "Crop" else 0)
-
-
-def test_crop_of_caffe_by_name(tmp_path: Path) -> None:
-    graph = graph_of(tmp_path, fcn_8s("Crop"), fork="bvlc")
     assert not graph.warnings
+
+
+def test_a_crop_of_caffe_begins_at_0(tmp_path: Path) -> None:
+    graph = graph_of(tmp_path, fcn_8s("Crop"))
     assert {node.op.start for node in graph.nodes if isinstance(node.op, Slice)} == {0}
-    (first, *_) = graph_of(tmp_path, fcn_8s("Crop")).warnings
-    assert told(first).partition(" (Crop): ")[2] == (
-        "read as the layer of fcn: it begins where the windows of the layers before put the second bottom; use"
-        ' fork="bvlc" if it begins at the first element'
-    )
+    assert [told(warning).partition(" (Crop): ")[2] for warning in graph.warnings] == [
+        "read as the layer of bvlc: it begins at the first element; use"
+        ' fork="fcn" if it begins where the windows of the layers before put the second bottom'
+    ] * 3
+    assert not graph_of(tmp_path, fcn_8s("Crop"), fork="bvlc").warnings
 
 
 def test_auto_crop_needs_places() -> None:
