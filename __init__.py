@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from prototrt.surgery.recurrent import weights as weights
     # isort: on
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _NAMES = {
     "caffe_proto": "Model load",
