@@ -161,7 +161,7 @@ class _WindowFields(NamedTuple):
             raise NetError(
                 f"{field} has {plural(len(dims), 'dim')}, expected {self.axes}",
                 because=f"the bottom has {self.axes} spatial axes",
-                fix="state one dim for each of these axes",
+                fix="add or remove dims, one for each axis",
             )
         return [(field, int(dim)) for dim in dims]
 

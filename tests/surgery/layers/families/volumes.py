@@ -140,7 +140,7 @@ REFUSALS = [
             f"{OP}(NdPooling): states no kernel_shape\n  fix: set kernel_shape, with one dim for each axis"),
     Message("NdPooling", f"pooling_param {{ {SHAPES} pad_shape {{ dim: 0 }} }}", VOLUME,
             f"{OP}(NdPooling): pad_shape has 1 dim, expected 3\n"
-            "  because the bottom has 3 spatial axes\n  fix: state one dim for each of these axes"),
+            "  because the bottom has 3 spatial axes\n  fix: add or remove dims, one for each axis"),
     Message("NdConvolution", f"convolution_param {{ num_output: 4 group: 3 {SHAPES} }}", VOLUME,
             f"{OP}(NdConvolution): group is 3, which does not divide 2 channels into 4 outputs\n"
             "  fix: set group to a divisor of 2"),
