@@ -207,6 +207,7 @@ _ROWS = (
     # The size of another blob.
     LayerType("AutoCrop", without_parameters=True, sizes_from=1),
     LayerType("Crop", sizes_from=1),
+    LayerType("CropHed", without_parameters=True, sizes_from=1),
     LayerType("Downsample", sizes_from=1, without_parameters=True),
     # Not to be computed in place.
     LayerType("Add", without_parameters=True, in_place=InPlace.OVERWRITES),

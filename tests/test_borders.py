@@ -134,7 +134,7 @@ def test_markdown(text: str) -> None:
     report = markdown_report(result_of(text))
     assert hidden_in(report) == []
     (row,) = (line for line in report.splitlines() if "❌" in line)
-    assert len(re.findall(r"(?<!\\)\|", row)) == 7
+    assert len(re.findall(r"(?<!\\)\|", row)) == 5
     (_, fence, name, _) = re.split(r"^\| (`+)(.*?)(?<!`)\1(?!`)", row)[:4]
     assert fence not in re.findall("`+", name)
     assert visible_line(text).strip(" `") in name.replace(r"\|", "|")

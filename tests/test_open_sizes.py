@@ -200,7 +200,7 @@ CONVOLUTION = "convolution_param { num_output: 1 kernel_size: 5 weight_filler { 
         (
             op("Pooling", "pooling_param { kernel_size: 6 }"),
             (1, 1, 4, 8),
-            "(Pooling): the window (6, 6) is larger than the bottom (1, 1, H, W) with its padding\n"
+            "(Pooling): the window (6, 6) is larger than the shape (1, 1, H, W) with its padding\n"
             "  because H is 4 to 20\n"
             "  fix: give H a larger smallest size in min_shapes",
         ),

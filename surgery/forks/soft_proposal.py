@@ -19,12 +19,14 @@ from prototrt.surgery.rules import (
     expect_axes,
     fixed,
     layer_rule,
+    misfit,
     ops,
     refuse_large,
     scan,
 )
 
 _MOST_STEPS = 100
+_MOST_PLACES = 4096
 _USUAL_STEPS, _USUAL_TOLERANCE, _USUAL_FACTOR = 20, 1e-4, 0.15
 
 
@@ -43,6 +45,9 @@ def soft_proposal(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param, batch = layer.param, computable(x.shape[0], "the batch")
     channels, height, width = (fixed(size, "a size of the map") for size in x.shape[1:])
     count = height * width
+    if count > _MOST_PLACES:
+        because = "a matrix has a number for each two places"
+        raise misfit(layer, 0, x, f"at most {_MOST_PLACES} places", "use smaller images", because)
     steps = ceil(param.maxiteration) if param.HasField("maxiteration") else _USUAL_STEPS
     tolerance = param.tolerance if param.HasField("tolerance") else _USUAL_TOLERANCE
     refuse_large("maxiteration", steps, _MOST_STEPS)

@@ -31,7 +31,7 @@ det_clip priorbox_min_only proposal_frcnn_cpp proposal_pvanet yolov2_output dete
 roi_align_makefile psroi_align masks_of_mnc merge_crop interp_shrink resample_nearest_up2 upsample_mask_odd
 resize_of_synopsys projective_transformer psroi_pooling channel_norm layers_of_strangers
 deconvolution3d deformable_convolution deformable_psroi_pooling flow_warp mean_field norm_l2
-rows_of_maps operators_of_forks shuffle_channel reorg_stride2 spatial_rep_layer data_augmentation
+rows_of_maps operators_of_forks shuffle_channel reorg_stride2 spatial_rep_layer data_augmentation soft_proposal
 """
 CAFFE2 = """
 caffe2/lstm_basic caffe2/lstm_t1 caffe2/lstm_ragged_drop caffe2/lstm_bidir caffe2/gru_linear_before_reset

@@ -26,7 +26,7 @@ def crop(build: LayerBuilder, layer: Layer, x: Value, like: Value) -> list[Value
     """The first bottom, cut to the sizes of the second from ``axis`` on, beginning at ``offset``.
 
     Becomes: Slice, one per axis that is cut.
-    Where it states nothing, it begins at 0; with ``--fork fcn``, where the windows of the layers before put the second
+    Where it states nothing, it begins at 0; for the fork fcn, where the windows of the layers before put the second
     bottom, as in the forks of FCN and HED.
     Bottoms: x, and a blob of whose shape the axes from ``axis`` on count.
     Source: caffe and s9xie/hed ``src/caffe/layers/crop_layer.cpp``.

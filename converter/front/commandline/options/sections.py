@@ -13,7 +13,7 @@ SECTIONS = {
     "Precision": "calibration_cache quantize_all keep_float auto_keep tf32",
     "The net": (
         "phase level stages define allow_unknown keep_constant random_weights fork settings rules replace"
-        " plugin overrides max_memory strict"
+        " plugin overrides max_memory strict remainder"
     ),
     "The ONNX model, and files beside the result": "opset onnx_lstm nms emit_header",
     "TensorRT's builder": (

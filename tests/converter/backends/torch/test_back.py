@@ -30,6 +30,7 @@ REARRANGED = {
     "GateRecurrent",
     "IRNN",
     "MultiStageMeanfield",
+    "MultiStageMeanfieldAU3",
     "SpatialRecurrent",
 }
 """Types whose rules compute other arrays from the blobs, which are not undone."""

@@ -128,7 +128,18 @@ def test_files_of_rules_for_layers_are_relative_to_the_list() -> None:
 
 
 def test_every_option_of_the_commands_is_a_key() -> None:
-    own = {"model", "weights", "file", "print_after", "as_json", "verbose", "quiet", "debug", "version"}
+    own = {
+        "model",
+        "weights",
+        "file",
+        "print_after",
+        "remainder",
+        "as_json",
+        "verbose",
+        "quiet",
+        "debug",
+        "version",
+    }
     of_images = {field.name for field in fields(DataOptions)} - {"inputs"}
     asked = {option.name for name in ("convert", "verify") for option in main.commands[name].params}
     assert asked - own - of_images == {*FIELDS}

@@ -235,7 +235,7 @@ from prototrt.converter.files.writing.publication import publication
 from prototrt.tests.converter.front.batch.support import {entry}
 
 worker = Worker()
-print(worker._started().pid, flush=True)
+print(worker._live_process().pid, flush=True)
 outcome = worker.run({entry}(Path(sys.argv[1])))
 print("done", flush=True)
 threading.Event().wait()

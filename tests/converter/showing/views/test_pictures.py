@@ -57,7 +57,7 @@ def test_other_formats_are_refused(
 
 
 def test_python_words_of_other_formats() -> None:
-    with pytest.raises(OptionsError, match=r'write a page for a browser, target="net\.html"'):
+    with pytest.raises(OptionsError, match=r'write a page for a browser, file="net\.html"'):
         refuse_other_formats("net.jpg")
 
 
