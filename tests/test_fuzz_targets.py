@@ -68,16 +68,16 @@ def with_a_byte_changed(data: bytes, random: Random) -> bytes:
 
 @pytest.mark.trt
 def test_nets_of_the_grammar_are_built(tmp_path: Path) -> None:
-    """Nets that grow from nothing by the grammar alone: of every ten, one is built."""
+    """Nets that grow from nothing by the grammar alone: of every fifteen, one is built."""
     random, built = Random(0), 0
-    for _ in range(40):
+    for _ in range(90):
         net = b""
         for _ in range(random.randint(1, 3)):
             net = mutated_caffe(net, random)
         with contextlib.suppress(prototrt.ConversionError):
             TARGETS["built"].run(tmp_path, net)
             built += 1
-    assert built >= 4
+    assert built >= 6
 
 
 @pytest.mark.trt
