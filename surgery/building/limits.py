@@ -58,9 +58,9 @@ def refuse_overflow(layer: Layer) -> None:
                 )
 
 
-def refuse_large(name: str, number: int, most: int) -> None:
-    """Raise ``NetError`` for a too large number that decides how many nodes or constants a layer becomes."""
-    if number > most:
+def refuse_large(name: str, number: float, most: int) -> None:
+    """Raise ``NetError`` for a number that decides how many nodes or constants a layer becomes: too large, or NaN."""
+    if not number <= most:
         raise NetError(
             f"{name} is {number}, expected at most {most}",
             because="a net of a few lines must not take gigabytes",

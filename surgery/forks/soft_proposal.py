@@ -48,7 +48,7 @@ def soft_proposal(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     if count > _MOST_PLACES:
         because = "a matrix has a number for each two places"
         raise misfit(layer, 0, x, f"at most {_MOST_PLACES} places", "use smaller images", because)
-    steps = ceil(param.maxiteration) if param.HasField("maxiteration") else _USUAL_STEPS
+    steps = param.maxiteration if param.HasField("maxiteration") else _USUAL_STEPS
     tolerance = param.tolerance if param.HasField("tolerance") else _USUAL_TOLERANCE
     refuse_large("maxiteration", steps, _MOST_STEPS)
     ways = _differences(build, exact(x).reshape(batch, channels, count)).sqrt() + build.constant(
@@ -58,7 +58,7 @@ def soft_proposal(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     even = build.constant(np.full((1, count, 1), 1 / count, np.float32), "even")
     shares = before = build.broadcast(even, (batch, count, 1))
     is_done: Value | None = None
-    for _ in range(steps):
+    for _ in range(ceil(steps)):
         change = ways.apply(ops.MatMul(), shares) - before
         is_small = (change * change).sum(1).sqrt() < tolerance
         is_done = is_small if is_done is None else is_done | is_small
