@@ -141,17 +141,17 @@ docs: $(VENV)/installed-dev
 
 # The wheel of the last commit, the same bytes from any clone, and what it consists of (CycloneDX). The tree is a
 # copy: setuptools would also pack what an earlier build left behind, with the permissions that files have here.
-wheel: vendor build/packing/installed
+wheel: vendor build/packing/installed .dev/prototrt
 	$(call committed,build/wheel)
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 		build/packing/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./build/wheel
 	PYTHONPATH=.dev build/packing/bin/python docs/make_sbom.py dist
 
-sdist: vendor build/packing/installed
+sdist: vendor build/packing/installed .dev/prototrt
 	$(call committed,build/sdist)
 	cd build/sdist && $(abspath build/packing/bin)/python -c \
 		'from setuptools.build_meta import build_sdist; build_sdist("../../dist")' > ../sdist.log
-	build/packing/bin/python docs/make_release.py repack dist/*.tar.gz
+	PYTHONPATH=.dev build/packing/bin/python docs/make_release.py repack dist/*.tar.gz
 
 # Everything is made from the commit, or from a tree that does not differ from it. The site has its own copy of the pages.
 release: $(VENV)/installed-dev
