@@ -58,7 +58,7 @@ def test_the_advice_works(case: str, net: Callable[[list[str]], prototrt.Model])
     with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(model)
     quoted = ", ".join(f'"{name}"' for name in outputs)
-    both = '; or both parts: outputs=["auto"] remainder="rest.prototxt"' if case in WITH_MORE else ""
+    both = '; or both parts: outputs=["auto"] remainder="rest_of_net.prototxt"' if case in WITH_MORE else ""
     assert str(caught.value).endswith(f": outputs=[{quoted}]{both}")
     graph = prototrt.rewrite(model, outputs=outputs)
     assert [value.name for value in graph.outputs] == outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import (
@@ -71,17 +72,17 @@ class Expansion:
 class UnexpandedNet:
     """Why a net cannot be expanded, and the blobs at which to cut it; ``shapes`` are the missing shapes.
 
-    ``left_out`` are layers that it would end before in any case, ``has_rest`` says whether others come after some.
+    ``left_out`` are layers that it would end before in any case, ``rest`` is a file for others that come after some.
     """
 
     errors: Sequence[ConversionError]
     cut: Sequence[str]
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
-    has_rest: bool = False
+    rest: str = ""
 
     def error(self) -> ConversionError:
-        return with_advice(distinct(self.errors), self.cut, self.shapes, has_rest=self.has_rest)
+        return with_advice(distinct(self.errors), self.cut, self.shapes, self.rest)
 
 
 @takes_options(RewriteOptions)
@@ -237,7 +238,9 @@ def _failure(
     origins = {error.origin for error in errors_in_order}
     left = (layer for layer in part.layers if layer not in expanded and layer not in blocked)
     has_rest = model.framework == "caffe" and any(layer.origin not in origins for layer in left)
-    return UnexpandedNet(errors_in_order, cut, shapes, part.left_out, has_rest)
+    # Named after the net: the remainder may have a remainder, whose file must be another one.
+    rest = f"rest_of_{Path(model.file).stem}.prototxt" if has_rest else ""
+    return UnexpandedNet(errors_in_order, cut, shapes, part.left_out, rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,20 +164,20 @@ def with_advice(
     errors: Sequence[ConversionError],
     cut: Sequence[str],
     shapes: Mapping[str, Sequence[int | str]],
-    *,
-    has_rest: bool,
+    rest: str = "",
 ) -> ConversionError:
     """All errors as one; where layers are not supported, with the options that convert the rest of the net.
 
-    The options are the outputs in ``cut`` and the missing ``shapes``, and with ``has_rest`` those for what comes after.
+    The options are the outputs in ``cut`` and the missing ``shapes``, and with ``rest``, a file, those for what comes
+    after.
     """
     unsupported = [error for error in errors if isinstance(error, UnsupportedLayerError)]
     if not unsupported:
         cut = ()
     of_shapes = [Option("shapes", shapes)] if shapes else []
     command = Worded.joined(" ", [Option("outputs", list(cut)), *of_shapes])
-    if has_rest:
-        whole = [Option("outputs", [AUTO]), Option("remainder", "rest.prototxt"), *of_shapes]
+    if rest:
+        whole = [Option("outputs", [AUTO]), Option("remainder", rest), *of_shapes]
         command = Worded("{}; or both parts: {}", command, Worded.joined(" ", whole))
     if len(errors) > 1:
         return Problems(errors, fix=Worded("convert the supported part: {}", command) if cut else None)

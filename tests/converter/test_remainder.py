@@ -70,6 +70,18 @@ def test_parts_with_functions_between_compute_what_the_whole_net_does(tmp_path: 
     np.testing.assert_allclose(result["fc"], whole["fc"], rtol=1e-5, atol=1e-6)
 
 
+def test_a_remainder_of_a_remainder_is_another_file(tmp_path: Path) -> None:
+    loaded(tmp_path, net("Odd", "Odder"), BLOBS)
+    part(tmp_path, "net", "rest_of_net")
+    shapes = {"odd1": (2, 4, 8, 8)}
+    message = failure(
+        lambda: prototrt.rewrite(
+            prototrt.load(tmp_path / "rest_of_net.prototxt", tmp_path / "net.npz"), shapes=shapes
+        )
+    )
+    assert message.endswith('or both parts: outputs=["auto"] remainder="rest_of_rest_of_net.prototxt"')
+
+
 def test_the_command_writes_both(tmp_path: Path) -> None:
     loaded(tmp_path, net("Odd"), BLOBS)
     files = [str(tmp_path / name) for name in ("net.prototxt", "net.npz", "net.onnx", "rest.prototxt")]
