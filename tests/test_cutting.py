@@ -71,6 +71,7 @@ def test_auto_takes_it(case: str, net: Callable[[list[str]], prototrt.Model]) ->
     graph = prototrt.rewrite(net(layers), outputs=["auto"])
     assert [value.name for value in graph.outputs] == outputs
     assert graph.warnings[0].startswith("the net ends before this layer: net.prototxt:4: ")
+    assert "\n" not in graph.warnings[0]
 
 
 def test_auto_changes_nothing_where_all_can_be_converted(

@@ -90,12 +90,17 @@ class ConversionError(Exception):
         self.fix = fix
 
     @property
-    def text(self) -> Worded:
-        """The whole message."""
+    def headline(self) -> str:
+        """The place and the problem, for a warning: neither the reason nor a fix."""
         place = str(self.origin) if self.origin else self.where
         if place and self.blob:
             place = f"{place}, {self.blob}"
-        lines = [Worded("{}: {}", place, self.problem) if place else self.problem]
+        return Worded("{}: {}", place, self.problem) if place else self.problem
+
+    @property
+    def text(self) -> Worded:
+        """The whole message."""
+        lines = [self.headline]
         if self.because:
             lines.append(Worded("  because {}", self.because))
         if self.fix:

@@ -114,7 +114,7 @@ def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansi
     if isinstance(result, UnexpandedNet):
         return result
     cut = [
-        LeftOut(error.origin, Worded("the net ends before this layer: {}", error.text))
+        LeftOut(error.origin, Worded("the net ends before this layer: {}", error.headline))
         for error in whole.errors
         if error.origin is not None
     ]
