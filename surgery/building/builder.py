@@ -14,6 +14,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.wording import Worded
+from prototrt.surgery import ops
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import (
     Array,
@@ -36,20 +37,6 @@ from prototrt.surgery.ir import (
 )
 from prototrt.surgery.ir.lengths import SEGMENTS, Segments
 from prototrt.surgery.ir.uniform_constants import MOST_WRITTEN_OUT, concatenate, is_broadcast
-from prototrt.surgery.ops import (
-    ADD,
-    MULTIPLY,
-    Axis,
-    Cast,
-    Concat,
-    Count,
-    Gather,
-    Identity,
-    MatMul,
-    Reshape,
-    Tile,
-    Transpose,
-)
 
 _Made = TypeVar("_Made", bound=Value)
 
@@ -134,7 +121,7 @@ class Builder:
         rows = sum(map(len, arrays))
         if rows <= MOST_WRITTEN_OUT or not all(map(is_broadcast, arrays)):
             return self.constant(concatenate(arrays), hint)
-        return self.add(Concat(0), *(self.constant(array, hint) for array in arrays), hint=hint)
+        return self.add(ops.Concat(0), *(self.constant(array, hint) for array in arrays), hint=hint)
 
     def counted_numbers(
         self, size: Size, hint: str, *, first: Size = 0, step: Size = 1, dtype: DType = DType.INT32
@@ -142,7 +129,7 @@ class Builder:
         """``first``, ``first + step``, ...: (``size``,). A constant, unless one of the sizes varies."""
         if isinstance(size, int) and isinstance(first, int) and isinstance(step, int):
             return self.constant((first + step * np.arange(size)).astype(dtype.numpy), hint)
-        return self.cast(self.add(Count(size, first, step), hint=hint), dtype)
+        return self.cast(self.add(ops.Count(size, first, step), hint=hint), dtype)
 
     def scalar(self, number: float | OpenSize, rank: int, dtype: DType = DType.FLOAT32) -> Expression:
         """A number, or a size that varies, that broadcasts against any shape of this rank."""
@@ -201,7 +188,9 @@ class Builder:
         Constants are checked at once: raises ``ShapeError``. Sessions check inputs before anything runs. Lengths
         that the net itself computes are not checked.
         """
-        while (node := self.writer(lengths)) is not None and isinstance(node.op, (Cast, Identity, Reshape)):
+        while (node := self.writer(lengths)) is not None and isinstance(
+            node.op, (ops.Cast, ops.Identity, ops.Reshape)
+        ):
             lengths = node.inputs[0]
         if lengths.data is not None and isinstance(size, int):
             SEGMENTS.refuse_outside(lengths.data, size)
@@ -214,8 +203,8 @@ class Builder:
             return x
         target = tuple(dim if isinstance(dim, int) else _copy_size(x, dim) for dim in shape)
         if x.data is None:
-            return self.add(Reshape(target), x, hint=hint)
-        (sizes,) = Reshape(target).shape(x.shape)
+            return self.add(ops.Reshape(target), x, hint=hint)
+        (sizes,) = ops.Reshape(target).shape(x.shape)
         return replace(
             x, shape=sizes, data=x.data.reshape([fixed(dim, "a constant's size") for dim in sizes])
         )
@@ -236,24 +225,24 @@ class Builder:
         ``transpose`` takes weights (inputs, outputs): ``x W``.
         """
         rows = self.aligned(weights, len(x.shape))
-        return self.add(MatMul(transpose_b=not transpose), x, rows, hint=hint)
+        return self.add(ops.MatMul(transpose_b=not transpose), x, rows, hint=hint)
 
     def gathered(self, table: Value, index: Value, axis: int) -> Expression:
         """The elements that the index picks along an axis. The axes of the index replace that axis."""
         others, count = [other for other in range(len(table.shape)) if other != axis], len(index.shape)
-        rows = self.add(Transpose((axis, *others)), table, hint="rows")
-        picked = self.add(Gather(), rows, index, hint="picked")
+        rows = self.add(ops.Transpose((axis, *others)), table, hint="rows")
+        picked = self.add(ops.Gather(), rows, index, hint="picked")
         # The axes of the index come first, but they belong where the axis was.
         before, behind = range(count, count + axis), range(count + axis, len(picked.shape))
-        return self.add(Transpose((*before, *range(count), *behind)), picked)
+        return self.add(ops.Transpose((*before, *range(count), *behind)), picked)
 
     def scaled(self, x: _Made, factor: float) -> _Made | Expression:
         """``x * factor``, or ``x`` itself."""
-        return x if factor == 1 else self.add(MULTIPLY, x, self.scalar(factor, len(x.shape)))
+        return x if factor == 1 else self.add(ops.MULTIPLY, x, self.scalar(factor, len(x.shape)))
 
     def shifted(self, x: _Made, summand: float) -> _Made | Expression:
         """``x + summand``, or ``x`` itself."""
-        return x if summand == 0 else self.add(ADD, x, self.scalar(summand, len(x.shape)))
+        return x if summand == 0 else self.add(ops.ADD, x, self.scalar(summand, len(x.shape)))
 
     def broadcast(self, x: _Made, shape: tuple[Size, ...], hint: str | None = None) -> _Made | Expression:
         """``x`` repeated to this shape along axes where it has one element. A constant, unless a size varies."""
@@ -263,12 +252,12 @@ class Builder:
         repeated: _Made | Expression = x
         for axis, dim in enumerate(shape):
             if dim != x.shape[axis]:
-                repeated = self.add(Tile(axis, dim), repeated, hint=hint)
+                repeated = self.add(ops.Tile(axis, dim), repeated, hint=hint)
         return repeated
 
     def cast(self, x: _Made, dtype: DType) -> _Made | Expression:
         """``x`` in another element type, or ``x`` itself."""
-        return x if x.dtype is dtype else self.add(Cast(dtype), x, hint=dtype.value)
+        return x if x.dtype is dtype else self.add(ops.Cast(dtype), x, hint=dtype.value)
 
     def state(self, name: str, before: Value, after: Value) -> None:
         """State: the caller feeds what ``after`` holds in one call into ``before`` of the next call.
@@ -326,7 +315,7 @@ class Builder:
         With ``layer``, a node that surgery added becomes the node of this user's layer and takes its name.
         """
         if self._writers.get(value, -1) < since:
-            value = self.add(Identity(), value)
+            value = self.add(ops.Identity(), value)
         self._substitute(value, target, layer)
 
     def overwrite(self, old: Value, new: Value) -> Value:
@@ -336,7 +325,7 @@ class Builder:
         """
         places = [index for index, pair in enumerate(self.recurrences) if pair.output is old]
         exposed = [index for index, pair in enumerate(self.exposed) if pair.output is old]
-        copy = self.add(Identity(), new)
+        copy = self.add(ops.Identity(), new)
         if old not in self.inputs:
             before = replace(old, name=self.fresh("overwritten"), is_surgical=True)
             self._substitute(old, before)
@@ -396,9 +385,9 @@ class Builder:
         return self._names.free(name, self._layers)
 
 
-def _copy_size(x: Value, dim: OpenSize | DataSize) -> OpenSize | Axis:
+def _copy_size(x: Value, dim: OpenSize | DataSize) -> OpenSize | ops.Axis:
     if dim in x.shape:
-        return Axis(x.shape.index(dim))
+        return ops.Axis(x.shape.index(dim))
     assert isinstance(dim, OpenSize), "what depends on the data is copied"
     return dim
 

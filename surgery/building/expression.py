@@ -7,39 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from weakref import ReferenceType
 
 from prototrt.caffe_proto.common.records import dataclass, field
-from prototrt.surgery import ir
+from prototrt.surgery import ir, ops
 from prototrt.surgery.ir import Dim, DType, Op, OpenSize, Size
-from prototrt.surgery.ops import (
-    ABS,
-    ADD,
-    AND,
-    CEIL,
-    DIVIDE,
-    EQUAL,
-    EXP,
-    FLOOR,
-    GREATER,
-    LOG,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    NEGATIVE,
-    NOT,
-    OR,
-    SQRT,
-    SUBTRACT,
-    Concat,
-    Gather,
-    Identity,
-    Power,
-    Reduce,
-    ReduceKind,
-    Select,
-    Sigmoid,
-    Slice,
-    TanH,
-    Transpose,
-)
 
 if TYPE_CHECKING:
     from prototrt.surgery.building.builder import Builder
@@ -76,70 +45,70 @@ class Expression(ir.Value):
 
     def apply(self, op: Op, *others: ir.Value) -> Expression:
         """A primitive of this value and others. ``Identity`` adds no node."""
-        return self._step(self) if isinstance(op, Identity) else _add(op, self, *others)
+        return self._step(self) if isinstance(op, ops.Identity) else _add(op, self, *others)
 
     def __add__(self, other: Operand) -> Expression:
-        return self.apply(ADD, self._like(other))
+        return self.apply(ops.ADD, self._like(other))
 
     def __radd__(self, other: Operand) -> Expression:
-        return _add(ADD, self._like(other), self)
+        return _add(ops.ADD, self._like(other), self)
 
     def __sub__(self, other: Operand) -> Expression:
-        return self.apply(SUBTRACT, self._like(other))
+        return self.apply(ops.SUBTRACT, self._like(other))
 
     def __rsub__(self, other: Operand) -> Expression:
-        return _add(SUBTRACT, self._like(other), self)
+        return _add(ops.SUBTRACT, self._like(other), self)
 
     def __mul__(self, other: Operand) -> Expression:
-        return self.apply(MULTIPLY, self._like(other))
+        return self.apply(ops.MULTIPLY, self._like(other))
 
     def __rmul__(self, other: Operand) -> Expression:
-        return _add(MULTIPLY, self._like(other), self)
+        return _add(ops.MULTIPLY, self._like(other), self)
 
     def __rtruediv__(self, other: Operand) -> Expression:
-        return _add(DIVIDE, self._like(other), self)
+        return _add(ops.DIVIDE, self._like(other), self)
 
     def __truediv__(self, other: Operand) -> Expression:
-        return self.apply(DIVIDE, self._like(other))
+        return self.apply(ops.DIVIDE, self._like(other))
 
     def __pow__(self, exponent: float) -> Expression:
-        return self.apply(Power(exponent))
+        return self.apply(ops.Power(exponent))
 
     def __neg__(self) -> Expression:
-        return self.apply(NEGATIVE)
+        return self.apply(ops.NEGATIVE)
 
     def __abs__(self) -> Expression:
-        return self.apply(ABS)
+        return self.apply(ops.ABS)
 
     def __gt__(self, other: Operand) -> Expression:
-        return self.apply(GREATER, self._like(other))
+        return self.apply(ops.GREATER, self._like(other))
 
     def __lt__(self, other: Operand) -> Expression:
-        return _add(GREATER, self._like(other), self)
+        return _add(ops.GREATER, self._like(other), self)
 
     def __ge__(self, other: Operand) -> Expression:
         return ~(self < other)
 
     def __and__(self, other: ir.Value) -> Expression:
-        return self.apply(AND, other)
+        return self.apply(ops.AND, other)
 
     def __or__(self, other: ir.Value) -> Expression:
-        return self.apply(OR, other)
+        return self.apply(ops.OR, other)
 
     def __invert__(self) -> Expression:
-        return self.apply(NOT)
+        return self.apply(ops.NOT)
 
     def equals(self, other: Operand) -> Expression:
         """Where both are the same number."""
-        return self.apply(EQUAL, self._like(other))
+        return self.apply(ops.EQUAL, self._like(other))
 
     def at_least(self, other: Operand) -> Expression:
         """The larger of both."""
-        return self.apply(MAXIMUM, self._like(other))
+        return self.apply(ops.MAXIMUM, self._like(other))
 
     def at_most(self, other: Operand) -> Expression:
         """The smaller of both."""
-        return self.apply(MINIMUM, self._like(other))
+        return self.apply(ops.MINIMUM, self._like(other))
 
     def scaled(self, factor: float) -> Expression:
         """Multiplied by a factor; no node for 1."""
@@ -150,41 +119,41 @@ class Expression(ir.Value):
         return self._step(self) if summand == 0 else self + summand
 
     def exp(self) -> Expression:
-        return self.apply(EXP)
+        return self.apply(ops.EXP)
 
     def log(self) -> Expression:
-        return self.apply(LOG)
+        return self.apply(ops.LOG)
 
     def sqrt(self) -> Expression:
-        return self.apply(SQRT)
+        return self.apply(ops.SQRT)
 
     def floor(self) -> Expression:
-        return self.apply(FLOOR)
+        return self.apply(ops.FLOOR)
 
     def ceil(self) -> Expression:
-        return self.apply(CEIL)
+        return self.apply(ops.CEIL)
 
     def sigmoid(self) -> Expression:
-        return self.apply(Sigmoid())
+        return self.apply(ops.Sigmoid())
 
     def tanh(self) -> Expression:
-        return self.apply(TanH())
+        return self.apply(ops.TanH())
 
     def sum(self, *axes: int) -> Expression:
         """Sums along these axes, which become 1."""
-        return self.apply(Reduce(ReduceKind.SUM, axes))
+        return self.apply(ops.Reduce(ops.ReduceKind.SUM, axes))
 
     def mean(self, *axes: int) -> Expression:
         """Means along these axes, which become 1."""
-        return self.apply(Reduce(ReduceKind.MEAN, axes))
+        return self.apply(ops.Reduce(ops.ReduceKind.MEAN, axes))
 
     def largest(self, *axes: int) -> Expression:
         """The largest elements along these axes, which become 1."""
-        return self.apply(Reduce(ReduceKind.MAX, axes))
+        return self.apply(ops.Reduce(ops.ReduceKind.MAX, axes))
 
     def smallest(self, *axes: int) -> Expression:
         """The smallest elements along these axes, which become 1."""
-        return self.apply(Reduce(ReduceKind.MIN, axes))
+        return self.apply(ops.Reduce(ops.ReduceKind.MIN, axes))
 
     def product(self, weights: ir.Value) -> Expression:
         """``x W^T`` over the last axis, for weights W (outputs, inputs) as Caffe stores them."""
@@ -197,22 +166,22 @@ class Expression(ir.Value):
         """``yes`` where this truth value holds, otherwise ``no``. At least one of them is an expression."""
         typed = yes if isinstance(yes, Expression) else no
         assert isinstance(typed, Expression)
-        return self.apply(Select(), typed._like(yes), typed._like(no))
+        return self.apply(ops.Select(), typed._like(yes), typed._like(no))
 
     def reshape(self, *shape: Dim) -> Expression:
         return self._step(self.build.reshape(self, shape))
 
     def transpose(self, *order: int) -> Expression:
-        return self.apply(Transpose(order))
+        return self.apply(ops.Transpose(order))
 
     def gathered(self, index: ir.Value) -> Expression:
         """Rows of this table (K, ...) picked by whole numbers: the shape of ``index``, then of a row."""
-        return self.apply(Gather(), index)
+        return self.apply(ops.Gather(), index)
 
     def slice(self, axis: int, start: Size, size: Size = 1) -> Expression:
         """``size`` elements of an axis, from ``start`` on."""
         is_whole = self.shape[axis] == size
-        return self._step(self) if is_whole else self.apply(Slice(axis, start, size))
+        return self._step(self) if is_whole else self.apply(ops.Slice(axis, start, size))
 
     def split(self, axis: int) -> list[Expression]:
         """The elements of an axis one by one; the axis stays, with a size of 1."""
@@ -255,7 +224,7 @@ def concatenate(parts: Sequence[Expression], axis: int) -> Expression:
     """Expressions concatenated along an axis."""
     if len(parts) == 1:
         return parts[0]
-    return parts[0].apply(Concat(axis), *parts[1:])
+    return parts[0].apply(ops.Concat(axis), *parts[1:])
 
 
 def centre(x: Expression, axes: tuple[int, ...]) -> tuple[Expression, Expression, Expression]:

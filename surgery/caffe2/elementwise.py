@@ -8,40 +8,28 @@ from prototrt.caffe_proto.caffe2.advice import CUT_BEFORE, GIVE_SHAPES_AND_INIT_
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.surgery import ops
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import axis_of, merge_sizes, misfit, operator_rule
 from prototrt.surgery.ir import DType, Shape
-from prototrt.surgery.ops import (
-    ADD,
-    AND,
-    DIVIDE,
-    EQUAL,
-    GREATER,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    NOT,
-    OR,
-    SUBTRACT,
-    Binary,
-    Cast,
-    LeakyReLU,
-    Select,
-)
 
-_BINARY: dict[str, Binary] = {
-    "Add": ADD,
-    "And": AND,
-    "Div": DIVIDE,
-    "EQ": EQUAL,
-    "GT": GREATER,
-    "Mul": MULTIPLY,
-    "Or": OR,
-    "Sub": SUBTRACT,
+_BINARY: dict[str, ops.Binary] = {
+    "Add": ops.ADD,
+    "And": ops.AND,
+    "Div": ops.DIVIDE,
+    "EQ": ops.EQUAL,
+    "GT": ops.GREATER,
+    "Mul": ops.MULTIPLY,
+    "Or": ops.OR,
+    "Sub": ops.SUBTRACT,
 }
 # Comparisons as another one with the operands swapped, or not true, or both.
-_DERIVED = {"GE": (GREATER, True, True), "LE": (GREATER, False, True), "LT": (GREATER, True, False)}
+_DERIVED = {
+    "GE": (ops.GREATER, True, True),
+    "LE": (ops.GREATER, False, True),
+    "LT": (ops.GREATER, True, False),
+}
 
 
 @operator_rule(*_BINARY)
@@ -61,10 +49,10 @@ def comparison(build: Builder, operator: Operator, a: Value, b: Value) -> list[V
 
     Becomes: Greater or Equal, Not.
     """
-    kind, swapped, negated = _DERIVED.get(operator.type, (EQUAL, False, True))
+    kind, swapped, negated = _DERIVED.get(operator.type, (ops.EQUAL, False, True))
     a, b = operands(build, operator, a, b)
     result = build.add(kind, b, a) if swapped else build.add(kind, a, b)
-    return [build.add(NOT, result) if negated else result]
+    return [build.add(ops.NOT, result) if negated else result]
 
 
 @operator_rule("Not")
@@ -73,7 +61,7 @@ def negation(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Not.
     """
-    return [build.add(NOT, x)]
+    return [build.add(ops.NOT, x)]
 
 
 def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Value, Value]:
@@ -133,11 +121,11 @@ def fold(build: Builder, operator: Operator, x: Value, *others: Value) -> list[V
         if other.shape != x.shape:
             because = f'that is the shape of the first input, "{operator.bottom_blob(0)}"'
             raise misfit(operator, index, other, x.shape, because)
-    kind = {"Max": MAXIMUM, "Min": MINIMUM}.get(operator.type, ADD)
+    kind = {"Max": ops.MAXIMUM, "Min": ops.MINIMUM}.get(operator.type, ops.ADD)
     whole = reduce(lambda a, b: build.add(kind, a, b), others, x)
     if operator.type == "Mean":
         return [build.scaled(whole, 1 / (1 + len(others)))]
-    return [build.add(LeakyReLU(), whole) if operator.type == "SumRelu" else whole]
+    return [build.add(ops.LeakyReLU(), whole) if operator.type == "SumRelu" else whole]
 
 
 @operator_rule("WeightedSum")
@@ -212,7 +200,7 @@ def _select(
     expected = a.shape[:1] if by_rows else a.shape
     if condition.shape != expected:
         raise misfit(operator, 0, condition, expected)
-    return build.add(Select(), build.aligned(condition, len(a.shape), 0), a, b)
+    return build.add(ops.Select(), build.aligned(condition, len(a.shape), 0), a, b)
 
 
 @operator_rule("RowMul")
@@ -264,7 +252,7 @@ def cast(build: Builder, operator: Operator, x: Value) -> list[Value]:
             fix=CUT_BEFORE,
         )
     dtype = DType(DTYPES[number].replace("64", "32"))
-    return [x if x.dtype is dtype else build.add(Cast(dtype), x)]
+    return [x if x.dtype is dtype else build.add(ops.Cast(dtype), x)]
 
 
 def refuse_mixed_types(*values: Value) -> None:

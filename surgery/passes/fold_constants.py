@@ -7,23 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from prototrt.surgery import ops
 from prototrt.surgery.ir import Array, Graph, Node, Value, bodies, element_count, read
-from prototrt.surgery.ops import (
-    AveragePool,
-    Convolution,
-    Deconvolution,
-    Dequantize,
-    Identity,
-    MaxPool,
-    MaxPoolIndex,
-    Patches,
-    Plugin,
-    StochasticPool,
-)
 
 LARGEST = 1 << 20
 """The most elements that a folded node may read or write: a Tile of a small constant must not enlarge a plan."""
-_SLIDING = (AveragePool, Deconvolution, MaxPool, MaxPoolIndex, Patches, StochasticPool)
+_SLIDING = (
+    ops.AveragePool,
+    ops.Deconvolution,
+    ops.MaxPool,
+    ops.MaxPoolIndex,
+    ops.Patches,
+    ops.StochasticPool,
+)
 """Sliding windows over a constant image take time in proportion to the product of both sizes."""
 MOST = 1 << 22
 """The most elements to fold in all: a net of a few lines must not take gigabytes."""
@@ -59,7 +55,7 @@ def _is_foldable(node: Node, graph: Graph) -> bool:
         and all(value.is_constant for value in node.inputs)
         and not bodies(node.op)
         and all(isinstance(dim, int) for value in node.outputs for dim in value.shape)
-        and not isinstance(node.op, (*_SLIDING, Dequantize, Plugin))
+        and not isinstance(node.op, (*_SLIDING, ops.Dequantize, ops.Plugin))
         and _multiplications(node) <= LARGEST
         and not node.op.data_dependent
         and not any(value in graph.outputs for value in node.outputs)
@@ -69,7 +65,7 @@ def _is_foldable(node: Node, graph: Graph) -> bool:
 
 def _multiplications(node: Node) -> int:
     """Of a Convolution, as of the zero state of a convolutional LSTM, which OpenCV does not read; else 0."""
-    if not isinstance(node.op, Convolution):
+    if not isinstance(node.op, ops.Convolution):
         return 0
     return _count(node.outputs) * element_count(node.inputs[1].shape[1:])
 
@@ -90,7 +86,7 @@ def fold_constant_outputs(graph: Graph) -> Graph:
     return _with_copies(
         graph,
         lambda node: (
-            not isinstance(node.op, Identity) and any(value in graph.outputs for value in node.outputs)
+            not isinstance(node.op, ops.Identity) and any(value in graph.outputs for value in node.outputs)
         ),
     )
 
@@ -104,7 +100,7 @@ def fold_constant_windows(graph: Graph) -> Graph:
     After:  ``y = Identity(const x)``, ``z = Add(y, data)``
     Left alone: windows over what depends on an input, and sizes that depend on data.
     """
-    return _with_copies(graph, lambda node: isinstance(node.op, (Convolution, *_SLIDING)))
+    return _with_copies(graph, lambda node: isinstance(node.op, (ops.Convolution, *_SLIDING)))
 
 
 def _with_copies(graph: Graph, is_meant: Callable[[Node], bool]) -> Graph:
@@ -141,7 +137,7 @@ def _copies(node: Node, arrays: dict[Value, Array]) -> list[Node]:
         replace(
             node,
             name=node.name if index == 0 else f"{node.name}:{index}",
-            op=Identity(),
+            op=ops.Identity(),
             inputs=(replace(value, name=f"__{value.name}_constant", data=np.asarray(arrays[value])),),
             outputs=(value,),
         )

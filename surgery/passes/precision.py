@@ -5,57 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
+from prototrt.surgery import ops
 from prototrt.surgery.ir import DType, Graph, Node, Op, walk
-from prototrt.surgery.ops import (
-    ELU,
-    LRN,
-    MULTIPLY,
-    Affine,
-    AveragePool,
-    Binary,
-    BinaryKind,
-    Cast,
-    Clip,
-    Compress,
-    Concat,
-    Convolution,
-    Count,
-    Deconvolution,
-    Dequantize,
-    Gather,
-    HardSigmoid,
-    Identity,
-    LeakyReLU,
-    MatMul,
-    MaxPool,
-    MaxPoolIndex,
-    NonMaxSuppression,
-    Pad,
-    Patches,
-    Plugin,
-    Power,
-    PReLU,
-    Quantize,
-    Reduce,
-    Reshape,
-    Resize,
-    Reverse,
-    ReverseSequence,
-    Scatter,
-    Select,
-    Sigmoid,
-    Slice,
-    Softmax,
-    Softsign,
-    StochasticPool,
-    TanH,
-    Tile,
-    TopK,
-    Transpose,
-    Unary,
-    UnaryKind,
-    While,
-)
 from prototrt.surgery.options import Precision
 
 
@@ -71,63 +22,31 @@ class InHalf(enum.Enum):
     AS_IT_IS = "reads whatever there is"
 
 
+_PRIMITIVES = {
+    InHalf.PRODUCT: "Convolution Deconvolution MatMul",
+    InHalf.FOLLOWS: (
+        "Affine Binary Clip Compress Concat ELU Gather HardSigmoid Identity LeakyReLU MaxPool PReLU Pad Patches "
+        "Reshape Reverse ReverseSequence Scatter Select Sigmoid Slice Softsign TanH Tile Transpose Unary"
+    ),
+    InHalf.SCALED: "Dequantize Quantize",
+    InHalf.WIDE: (
+        "AveragePool LRN MaxPoolIndex NonMaxSuppression Plugin Power Reduce Resize Softmax StochasticPool TopK While"
+    ),
+    InHalf.AS_IT_IS: "Cast Count",
+}
 IN_HALF: dict[type[Op], InHalf] = {
-    Affine: InHalf.FOLLOWS,
-    AveragePool: InHalf.WIDE,
-    Binary: InHalf.FOLLOWS,
-    Cast: InHalf.AS_IT_IS,
-    Clip: InHalf.FOLLOWS,
-    Compress: InHalf.FOLLOWS,
-    Concat: InHalf.FOLLOWS,
-    Convolution: InHalf.PRODUCT,
-    Count: InHalf.AS_IT_IS,
-    Deconvolution: InHalf.PRODUCT,
-    Dequantize: InHalf.SCALED,
-    ELU: InHalf.FOLLOWS,
-    Gather: InHalf.FOLLOWS,
-    HardSigmoid: InHalf.FOLLOWS,
-    Identity: InHalf.FOLLOWS,
-    LRN: InHalf.WIDE,
-    LeakyReLU: InHalf.FOLLOWS,
-    MatMul: InHalf.PRODUCT,
-    MaxPool: InHalf.FOLLOWS,
-    MaxPoolIndex: InHalf.WIDE,
-    NonMaxSuppression: InHalf.WIDE,
-    PReLU: InHalf.FOLLOWS,
-    Pad: InHalf.FOLLOWS,
-    Patches: InHalf.FOLLOWS,
-    Plugin: InHalf.WIDE,
-    Power: InHalf.WIDE,
-    Quantize: InHalf.SCALED,
-    Reduce: InHalf.WIDE,
-    Reshape: InHalf.FOLLOWS,
-    Resize: InHalf.WIDE,
-    Reverse: InHalf.FOLLOWS,
-    ReverseSequence: InHalf.FOLLOWS,
-    Scatter: InHalf.FOLLOWS,
-    Select: InHalf.FOLLOWS,
-    Sigmoid: InHalf.FOLLOWS,
-    Slice: InHalf.FOLLOWS,
-    Softmax: InHalf.WIDE,
-    Softsign: InHalf.FOLLOWS,
-    StochasticPool: InHalf.WIDE,
-    TanH: InHalf.FOLLOWS,
-    Tile: InHalf.FOLLOWS,
-    TopK: InHalf.WIDE,
-    Transpose: InHalf.FOLLOWS,
-    Unary: InHalf.FOLLOWS,
-    While: InHalf.WIDE,
+    getattr(ops, name): half for half, names in _PRIMITIVES.items() for name in names.split()
 }
 """Every primitive except Scan, because its body has its own primitives."""
-NOT_IN_BFLOAT16 = (Deconvolution,)
+NOT_IN_BFLOAT16 = (ops.Deconvolution,)
 """Products that TensorRT for RTX 1.7.1 cannot build in bfloat16."""
 _WIDE_KINDS = (
-    BinaryKind.DIVIDE,
-    BinaryKind.EQUAL,
-    BinaryKind.GREATER,
-    UnaryKind.EXP,
-    UnaryKind.LOG,
-    UnaryKind.SQRT,
+    ops.BinaryKind.DIVIDE,
+    ops.BinaryKind.EQUAL,
+    ops.BinaryKind.GREATER,
+    ops.UnaryKind.EXP,
+    ops.UnaryKind.LOG,
+    ops.UnaryKind.SQRT,
 )
 _EIGHT_BITS: Mapping[DType, tuple[Precision, Precision]] = {
     DType.INT8: ("int8", "int8,bf16"),
@@ -140,10 +59,10 @@ _SIXTEEN_BITS: Mapping[DType, Precision] = {DType.FLOAT16: "fp16", DType.BFLOAT1
 def in_half(node: Node) -> InHalf:
     """A constant table of rows counts as weights, one of single numbers may hold places. A square doubles the range."""
     op = node.op
-    is_square = op == MULTIPLY and node.inputs[0] is node.inputs[1]
-    if is_square or (isinstance(op, (Binary, Unary)) and op.kind in _WIDE_KINDS):
+    is_square = op == ops.MULTIPLY and node.inputs[0] is node.inputs[1]
+    if is_square or (isinstance(op, (ops.Binary, ops.Unary)) and op.kind in _WIDE_KINDS):
         return InHalf.WIDE
-    if isinstance(op, Gather) and node.inputs[0].is_constant and len(node.inputs[0].shape) > 1:
+    if isinstance(op, ops.Gather) and node.inputs[0].is_constant and len(node.inputs[0].shape) > 1:
         return InHalf.PRODUCT
     return IN_HALF[type(op)]
 

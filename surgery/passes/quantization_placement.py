@@ -8,28 +8,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from prototrt.caffe_proto.common.records import dataclass, field
+from prototrt.surgery import ops
 from prototrt.surgery.ir import DType, Graph, Node, Value, walk
 from prototrt.surgery.ir.uniform_constants import unbroadcast
-from prototrt.surgery.ops import (
-    ADD,
-    Concat,
-    Convolution,
-    Deconvolution,
-    Identity,
-    LeakyReLU,
-    MatMul,
-    MaxPool,
-    Reshape,
-    Scan,
-    Transpose,
-)
 from prototrt.surgery.options import Precision, RewriteOptions
 from prototrt.surgery.passes.precision import NOT_IN_BFLOAT16
 from prototrt.surgery.passes.value_bounds import value_bounds
 
-PRODUCTS = (Convolution, Deconvolution, MatMul)
-_SAME_NUMBERS = (Identity, Reshape, Transpose)
-_MOVES = (Concat, *_SAME_NUMBERS)
+PRODUCTS = (ops.Convolution, ops.Deconvolution, ops.MatMul)
+_SAME_NUMBERS = (ops.Identity, ops.Reshape, ops.Transpose)
+_MOVES = (ops.Concat, *_SAME_NUMBERS)
 _FEW_WEIGHTS = 2_000_000
 """Reading as many bytes less takes a GPU about as long as two more kernels, 1.1 us each: see docs/gpu-results.md."""
 
@@ -66,7 +54,7 @@ def scopes(graph: Graph) -> Iterator[Graph]:
     """The graph, and the bodies of its Scans."""
     yield graph
     for node in graph.nodes:
-        if isinstance(node.op, Scan):
+        if isinstance(node.op, ops.Scan):
             yield from scopes(node.op.body)
 
 
@@ -104,7 +92,7 @@ def slower_steps(graph: Graph, options: RewriteOptions) -> dict[str, Node]:
     return {
         node.origin.layer: node
         for node in graph.nodes
-        if isinstance(node.op, Scan)
+        if isinstance(node.op, ops.Scan)
         and node.op.steps([value.shape for value in node.inputs]) == 1
         and weights[node.origin.layer] < _FEW_WEIGHTS
         and not options.quantize_all
@@ -119,7 +107,11 @@ def is_quantizable(node: Node, options: RewriteOptions) -> bool:
         return False
     if options.precision.endswith("bf16") and isinstance(op, NOT_IN_BFLOAT16):
         return False
-    if isinstance(op, Deconvolution) and max(op.stride, default=1) > 1 and max(op.dilation, default=1) > 1:
+    if (
+        isinstance(op, ops.Deconvolution)
+        and max(op.stride, default=1) > 1
+        and max(op.dilation, default=1) > 1
+    ):
         return False  # TensorRT for RTX takes it only with zeros written into its weights
     constants = [value.data for value in node.inputs[:2] if value.data is not None]
     return len(constants) < 2 and all(np.isfinite(unbroadcast(data)).all() for data in constants)
@@ -129,7 +121,7 @@ def _first_convolutions(graph: Graph) -> Iterator[Node]:
     follows: set[Value] = set()
     for node in graph.nodes:
         is_first = follows.isdisjoint(node.inputs)
-        if is_first and isinstance(node.op, (Convolution, Deconvolution)):
+        if is_first and isinstance(node.op, (ops.Convolution, ops.Deconvolution)):
             yield node
         if not is_first or _has_product(node):
             follows.update(node.outputs)
@@ -149,7 +141,7 @@ def _depthwise_convolutions(graph: Graph) -> Iterator[Node]:
     """Those whose results come from one channel each: channels with a small range lose nearly all their digits."""
     for node in graph.nodes:
         if (
-            isinstance(node.op, (Convolution, Deconvolution))
+            isinstance(node.op, (ops.Convolution, ops.Deconvolution))
             and node.op.group == node.inputs[0].shape[1] != 1
         ):
             yield node
@@ -157,7 +149,7 @@ def _depthwise_convolutions(graph: Graph) -> Iterator[Node]:
 
 def _has_product(node: Node) -> bool:
     """Whether a node is a product, or runs a body that has one."""
-    bodies = [node.op.body] if isinstance(node.op, Scan) else []
+    bodies = [node.op.body] if isinstance(node.op, ops.Scan) else []
     return isinstance(node.op, PRODUCTS) or any(
         isinstance(each.op, PRODUCTS) for body in bodies for each in walk(body)
     )
@@ -243,7 +235,7 @@ def carries(node: Node, precision: Precision) -> bool:
     float8 is not for moving: TensorRT has no ReLU and no pooling of it, and onnxruntime not even Reshape.
     """
     op = node.op
-    is_move = isinstance(op, (*_MOVES, MaxPool)) or (isinstance(op, LeakyReLU) and op.slope == 0)
+    is_move = isinstance(op, (*_MOVES, ops.MaxPool)) or (isinstance(op, ops.LeakyReLU) and op.slope == 0)
     return (is_move and precision.startswith("int8")) and all(
         value.data is None and value.dtype is DType.FLOAT32 for value in node.inputs
     )
@@ -264,7 +256,7 @@ def _residuals(graph: Graph, chosen: Collection[Node]) -> dict[Node, Value]:
     }
     residuals: dict[Node, Value] = {}
     for node in graph.nodes:
-        if node.op == ADD and not alone.keys().isdisjoint(node.inputs):
+        if node.op == ops.ADD and not alone.keys().isdisjoint(node.inputs):
             a, b = node.inputs
             if a.data is None and b.data is None and a.shape == b.shape:
                 residuals[node] = b if alone.get(a, -1) > alone.get(b, -1) else a

@@ -12,6 +12,7 @@ from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, OptionsError
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery import ops
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.ir import (
@@ -27,19 +28,6 @@ from prototrt.surgery.ir import (
     computable,
 )
 from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factor, Factors
-from prototrt.surgery.ops import (
-    ADD,
-    AveragePool,
-    Concat,
-    Convolution,
-    Identity,
-    MaxPool,
-    Pad,
-    Reshape,
-    Scan,
-    Select,
-    Slice,
-)
 from prototrt.surgery.ops.windows import Images
 from prototrt.surgery.passes.moved_values import reshape_to
 from prototrt.surgery.passes.named_axes import MAP_AXES
@@ -111,7 +99,11 @@ class _Pieces:
     def refuse_broken(self) -> None:
         """Raise ``ConversionError`` where pieces of a net without steps, or of a part of a step, are asked for."""
         for node in self._old.nodes if not self._places else ():
-            if isinstance(node.op, Scan) and not node.op.over_places and node.op.steps(_shapes(node)) != 1:
+            if (
+                isinstance(node.op, ops.Scan)
+                and not node.op.over_places
+                and node.op.steps(_shapes(node)) != 1
+            ):
                 self._refuse(node, "has steps that no input of the net has")
         if not self._places:
             raise NetError(
@@ -180,13 +172,13 @@ class _Pieces:
         if is_late or len({self._places[value].rate for value in streams}) > 1:
             self._refuse(node)
         op = node.op
-        if isinstance(op, Scan):
+        if isinstance(op, ops.Scan):
             self._add_scan(node, op)
         elif isinstance(op, Images) and self._places[streams[0]].axis > 0:
             self._add_windows(node)
-        elif isinstance(op, Slice) and self._is_along_steps(node):
+        elif isinstance(op, ops.Slice) and self._is_along_steps(node):
             self._add_slice(node, op)
-        elif isinstance(op, Pad) and self._is_along_steps(node):
+        elif isinstance(op, ops.Pad) and self._is_along_steps(node):
             self._add_pad(node, op)
         else:
             self._add_other(node, streams)
@@ -220,7 +212,7 @@ class _Pieces:
             self._refuse(node)
         inputs, delay, end = self._align(node, streams)
         op = node.op
-        if isinstance(op, Reshape):
+        if isinstance(op, ops.Reshape):
             op = reshape_to(self._axes.piece(node.outputs[0]).shape, inputs[0].shape)
         self._emit(node, op, inputs, delay, end)
 
@@ -264,9 +256,9 @@ class _Pieces:
         )
         if (rows[0] == rows[1]).all():
             return others
-        return self._build.add(Select(), self._since(node, place, delay + 1), others, first, hint="steps")
+        return self._build.add(ops.Select(), self._since(node, place, delay + 1), others, first, hint="steps")
 
-    def _add_scan(self, node: Node, scan: Scan) -> None:
+    def _add_scan(self, node: Node, scan: ops.Scan) -> None:
         outer = scan.named_inputs(node.inputs)
         streams = [value for value in outer.sequences if value in self._flows]
         others = {*outer.states, *outer.invariants}
@@ -282,8 +274,8 @@ class _Pieces:
         self._emit(node, scan, inputs, delay, end)
 
     def _hold(
-        self, node: Node, scan: Scan, inputs: Sequence[Value], place: StepAxis, delay: int
-    ) -> tuple[Scan, list[Value]]:
+        self, node: Node, scan: ops.Scan, inputs: Sequence[Value], place: StepAxis, delay: int
+    ) -> tuple[ops.Scan, list[Value]]:
         """The Scan that keeps its states until the first step of the long call comes, and what it reads."""
         inner = self._build.body()
         before, after = scan.named_inputs(scan.body.inputs), scan.named_outputs(scan.body.outputs)
@@ -295,7 +287,7 @@ class _Pieces:
                 here = StepAxis((place.steps, *old.shape), 0, streams, place.rate)
                 outside[rank] = self._since(node, here, delay)
                 inside[rank] = inner.body_input("begun", outside[rank].shape[1:], DType.BOOL)
-            held.append(inner.add(Select(), inside[rank], new, old, hint="held"))
+            held.append(inner.add(ops.Select(), inside[rank], new, old, hint="held"))
         body = replace(
             scan.body,
             inputs=(*before.states, *before.sequences, *inside.values(), *before.invariants),
@@ -316,11 +308,11 @@ class _Pieces:
         if axis < 0 or place.shape != flow.value.shape or not self._flows.keys().isdisjoint(others):
             self._refuse(node)
         op, fill = node.op, 0.0
-        if isinstance(op, Convolution):
+        if isinstance(op, ops.Convolution):
             pad = reach = op.pad[axis]
             extent = op.dilation[axis] * (int(computable(node.inputs[1].shape[2 + axis])) - 1) + 1
             inside: Op = replace(op, pad=_sizes_without(op.pad, axis))
-        elif isinstance(op, MaxPool) or (isinstance(op, AveragePool) and not op.before[axis]):
+        elif isinstance(op, ops.MaxPool) or (isinstance(op, ops.AveragePool) and not op.before[axis]):
             pad, reach, extent = op.before[axis], op.after[axis], op.window[axis]
             inside = replace(op, before=_sizes_without(op.before, axis), after=_sizes_without(op.after, axis))
             fill = _LOWEST
@@ -337,7 +329,7 @@ class _Pieces:
         rows = self._cut(rows, 2 + axis, max(-past, 0), count)
         self._emit(node, inside, [rows, *others], delay, -(-(reach + flow.end) // stride))
 
-    def _add_slice(self, node: Node, op: Slice) -> None:
+    def _add_slice(self, node: Node, op: ops.Slice) -> None:
         x = node.inputs[0]
         place, flow, size = self._places[x], self._flows[x], computable(x.shape[op.axis])
         if place.shape != flow.value.shape or not isinstance(op.start, int):
@@ -346,12 +338,12 @@ class _Pieces:
         if op.size == 1:
             if rest:
                 self._refuse(node, "takes one step, not the last one, out of a sequence")
-            self._emit(node, Slice(op.axis, place.steps - 1, 1), [flow.value], 0, 0)
+            self._emit(node, ops.Slice(op.axis, place.steps - 1, 1), [flow.value], 0, 0)
         else:
             end = max(flow.end - rest, 0) if isinstance(rest, int) else flow.end
-            self._emit(node, Identity(), [flow.value], flow.delay + op.start, end)
+            self._emit(node, ops.Identity(), [flow.value], flow.delay + op.start, end)
 
-    def _add_pad(self, node: Node, op: Pad) -> None:
+    def _add_pad(self, node: Node, op: ops.Pad) -> None:
         x = node.inputs[0]
         place, axis, end = self._places[x], self._axes.axis(x), self._flows[x].end
         if place.shape != self._flows[x].value.shape:
@@ -361,7 +353,7 @@ class _Pieces:
         rows = self._steps_of(x, delay)
         if before > 0:
             rows = self._fill(node, rows, place, delay, op.value)
-        around = Pad(_sizes_without(op.before, axis), _sizes_without(op.after, axis), op.value)
+        around = ops.Pad(_sizes_without(op.before, axis), _sizes_without(op.after, axis), op.value)
         self._emit(node, around, [rows], delay - before, max(end + after, 0))
 
     # States
@@ -385,8 +377,8 @@ class _Pieces:
         build, shape, layer = self._build, list(place.shape), self._build.origin.layer
         shape[place.axis] = count
         before = build.state_input(f"{layer}_rows_0", tuple(shape))
-        rows = build.add(Concat(place.axis), before, build.cast(value, DType.FLOAT32), hint="rows")
-        after = build.add(Slice(place.axis, place.steps, count), rows, hint="last_rows")
+        rows = build.add(ops.Concat(place.axis), before, build.cast(value, DType.FLOAT32), hint="rows")
+        after = build.add(ops.Slice(place.axis, place.steps, count), rows, hint="last_rows")
         build.state(f"{layer}_rows_T", before, after)
         self._lay_out(build.recurrences[-1], place.streams)
         return build.cast(rows, value.dtype)
@@ -403,7 +395,7 @@ class _Pieces:
         return (
             value
             if value.shape[axis] == count
-            else self._build.add(Slice(axis, start, count), value, hint="cut")
+            else self._build.add(ops.Slice(axis, start, count), value, hint="cut")
         )
 
     def _fill(
@@ -412,7 +404,7 @@ class _Pieces:
         """Rows with this number in those before step ``first`` of the stream."""
         is_step = self._since(node, place, first, past)
         return self._build.add(
-            Select(), is_step, rows, self._build.scalar(fill, len(rows.shape), rows.dtype), hint="padded"
+            ops.Select(), is_step, rows, self._build.scalar(fill, len(rows.shape), rows.dtype), hint="padded"
         )
 
     def _since(self, node: Node, place: StepAxis, first: int, past: int = 0) -> Expression:
@@ -428,7 +420,7 @@ class _Pieces:
         column = numbers.astype(np.float32).reshape([-1, *(1,) * (len(place.shape) - 1)])
         steps = build.constant(np.moveaxis(column, 0, place.axis), "steps")
         count = build.reshape(self._count, place.broadcast(1, streams))
-        return (build.add(ADD, count, steps) > 0).named("begun")
+        return (build.add(ops.ADD, count, steps) > 0).named("begun")
 
     def _close_count(self) -> None:
         """The counter of steps after a piece, which stops where no more needs to be told."""

@@ -6,53 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from prototrt.surgery import ops
 from prototrt.surgery.ir import DType, Graph, Node, Value
 from prototrt.surgery.ir.uniform_constants import unbroadcast
-from prototrt.surgery.ops import (
-    ABS,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    NEGATIVE,
-    AveragePool,
-    Cast,
-    Clip,
-    Concat,
-    HardSigmoid,
-    Identity,
-    LeakyReLU,
-    MaxPool,
-    Pad,
-    Reshape,
-    Reverse,
-    ReverseSequence,
-    Scan,
-    Select,
-    Sigmoid,
-    Slice,
-    Softmax,
-    Softsign,
-    TanH,
-    Tile,
-    Transpose,
-)
 
-_UP_TO_ONE = (HardSigmoid, Sigmoid, Softmax, Softsign, TanH)
+_UP_TO_ONE = (ops.HardSigmoid, ops.Sigmoid, ops.Softmax, ops.Softsign, ops.TanH)
 _NOT_BEYOND = (
-    AveragePool,
-    Cast,
-    Concat,
-    Identity,
-    LeakyReLU,
-    MaxPool,
-    Reshape,
-    Reverse,
-    Slice,
-    Tile,
-    Transpose,
+    ops.AveragePool,
+    ops.Cast,
+    ops.Concat,
+    ops.Identity,
+    ops.LeakyReLU,
+    ops.MaxPool,
+    ops.Reshape,
+    ops.Reverse,
+    ops.Slice,
+    ops.Tile,
+    ops.Transpose,
 )
 """Primitives whose results do not exceed the largest of their inputs; a LeakyReLU with a slope up to 1."""
-_NOT_BEYOND_KINDS = (ABS, MAXIMUM, MINIMUM, NEGATIVE)
+_NOT_BEYOND_KINDS = (ops.ABS, ops.MAXIMUM, ops.MINIMUM, ops.NEGATIVE)
 _STATE = 1.0
 """The largest magnitude of a hidden state: a product of a sigmoid and a tanh, or a tanh."""
 
@@ -97,7 +70,7 @@ def _is_within(bound: float | None, limit: float) -> bool:
 def _propagate(graph: Graph, bounds_before: Mapping[Value, float]) -> dict[Value, float]:
     bounds = dict(bounds_before)
     for node in graph.nodes:
-        if isinstance(node.op, Scan):
+        if isinstance(node.op, ops.Scan):
             _enter(node, node.op, bounds)
         elif node.outputs[0].dtype is DType.FLOAT32:
             _note(bounds, node.outputs[0], _bound(node, bounds))
@@ -114,21 +87,21 @@ def _bound(node: Node, bounds: Mapping[Value, float]) -> float | None:
     op = node.op
     if isinstance(op, _UP_TO_ONE):
         return 1.0
-    if isinstance(op, Clip):
+    if isinstance(op, ops.Clip):
         limit = max(abs(op.low), abs(op.high))
         return limit if np.isfinite(limit) else None
-    if isinstance(op, LeakyReLU) and abs(op.slope) > 1:
+    if isinstance(op, ops.LeakyReLU) and abs(op.slope) > 1:
         return None
-    if isinstance(op, ReverseSequence):
+    if isinstance(op, ops.ReverseSequence):
         return _largest(node.inputs[:1], bounds)
-    if isinstance(op, Select):
+    if isinstance(op, ops.Select):
         return _largest(node.inputs[1:], bounds)
     if isinstance(op, _NOT_BEYOND) or op in _NOT_BEYOND_KINDS:
         return _largest(node.inputs, bounds)
-    if isinstance(op, Pad):
+    if isinstance(op, ops.Pad):
         inside = _largest(node.inputs, bounds)
         return None if inside is None else max(inside, abs(op.value))
-    if op == MULTIPLY:
+    if op == ops.MULTIPLY:
         factors = [_bound_of(value, bounds) for value in node.inputs]
         return None if None in factors else float(np.prod([each for each in factors if each is not None]))
     return None
@@ -146,7 +119,7 @@ def _largest(values: Iterable[Value], bounds: Mapping[Value, float]) -> float | 
     return None if None in limits else max(each for each in limits if each is not None)
 
 
-def _enter(node: Node, scan: Scan, bounds: dict[Value, float]) -> None:
+def _enter(node: Node, scan: ops.Scan, bounds: dict[Value, float]) -> None:
     """Bounds in the body of a Scan, and of its results. A state keeps its bound if each step keeps it."""
     body = scan.body
     roles, inside = scan.named_inputs(node.inputs), scan.named_inputs(body.inputs)
@@ -174,7 +147,7 @@ def _resets(body: Graph, states: Sequence[Value], read: Sequence[Value]) -> list
     return [
         mark
         for node in body.nodes
-        if node.op == MULTIPLY
+        if node.op == ops.MULTIPLY
         for state, mark in (node.inputs, node.inputs[::-1])
         if state in states and mark in read
     ]

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
+from prototrt.surgery import ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.ops import (
-    ELU,
-    MINIMUM,
-    Clip,
-    LeakyReLU,
-    PReLU,
-    Sigmoid,
-    TanH,
-)
 
 
 @layer_rule("ReLU")
@@ -37,10 +29,10 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def _limit(build: LayerBuilder, x: Value, slope: float, limit: float | None) -> Value:
     """``max(x, 0) + slope * min(x, 0)``, or the limit, if that is smaller."""
     if limit is None:
-        return build.add(LeakyReLU(slope), x)
+        return build.add(ops.LeakyReLU(slope), x)
     if slope == 0:
-        return build.add(Clip(0, limit), x)
-    return build.add(MINIMUM, build.add(LeakyReLU(slope), x), build.scalar(limit, len(x.shape)))
+        return build.add(ops.Clip(0, limit), x)
+    return build.add(ops.MINIMUM, build.add(ops.LeakyReLU(slope), x), build.scalar(limit, len(x.shape)))
 
 
 def _is_above(x: Value, limit: float) -> Value:
@@ -73,7 +65,7 @@ def prelu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     shape = () if layer.param.channel_shared else (fixed(x.shape[1], "axis 1 (channels)"),)
     slopes = build.parameter(layer, shape, "slopes", filler="filler", kind="slope")
-    return [build.add(PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]
+    return [build.add(ops.PReLU(), x, build.aligned(slopes, len(x.shape), 1 if shape else 0))]
 
 
 @layer_rule("ELU")
@@ -83,7 +75,7 @@ def elu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: ELU.
     Source: caffe ``src/caffe/layers/elu_layer.cpp``.
     """
-    return [build.add(ELU(layer.param.alpha), x)]
+    return [build.add(ops.ELU(layer.param.alpha), x)]
 
 
 @layer_rule("Clip")
@@ -95,7 +87,7 @@ def clip(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/clip_layer.cpp``.
     """
     low = layer.param.min
-    clipped = build.add(Clip(low, layer.param.max), x)
+    clipped = build.add(ops.Clip(low, layer.param.max), x)
     return [(x > low).chosen(clipped, low)]
 
 
@@ -117,7 +109,7 @@ def selu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: synopsys-caffe and fireae/caffe_latte ``src/caffe/layers/selu_layer.cpp``.
     """
     factor = getattr(layer.param, "lambda")
-    return [build.add(ELU(layer.param.alpha), x).scaled(factor)]
+    return [build.add(ops.ELU(layer.param.alpha), x).scaled(factor)]
 
 
 @layer_rule("BNLL")
@@ -162,7 +154,7 @@ def sigmoid(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Sigmoid.
     Source: caffe ``src/caffe/layers/sigmoid_layer.cpp``.
     """
-    return [build.add(Sigmoid(), x)]
+    return [build.add(ops.Sigmoid(), x)]
 
 
 @layer_rule("TanH")
@@ -172,4 +164,4 @@ def tanh(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: TanH.
     Source: caffe ``src/caffe/layers/tanh_layer.cpp``.
     """
-    return [build.add(TanH(), x)]
+    return [build.add(ops.TanH(), x)]

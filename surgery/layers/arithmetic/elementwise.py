@@ -10,6 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
+from prototrt.surgery import ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -20,14 +21,6 @@ from prototrt.surgery.building.layer_builder import (
 )
 from prototrt.surgery.ir import Shape, fixed, measure
 from prototrt.surgery.layers.arithmetic.unequal import refuse_other_shapes
-from prototrt.surgery.ops import (
-    ABS,
-    ADD,
-    MAXIMUM,
-    MULTIPLY,
-    Binary,
-    Cast,
-)
 
 
 @layer_rule("Eltwise")
@@ -56,7 +49,7 @@ def eltwise(build: LayerBuilder, layer: Layer, x: Value, *others: Value) -> list
     bottoms = [bottoms[0], *(_beside_cudnn(build, bottoms[0], other) for other in bottoms[1:])]
     refuse_other_shapes(build, layer, bottoms)
     param = layer.param
-    kinds: dict[int, Binary] = {param.PROD: MULTIPLY, param.SUM: ADD, param.MAX: MAXIMUM}
+    kinds: dict[int, ops.Binary] = {param.PROD: ops.MULTIPLY, param.SUM: ops.ADD, param.MAX: ops.MAXIMUM}
     coefficients = _coefficients(build, layer, len(bottoms))
     pairs = zip(bottoms, coefficients, strict=True)
     terms = [build.scaled(bottom, factor) for bottom, factor in pairs if factor != 0]
@@ -205,7 +198,7 @@ def absolute_value(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: caffe ``src/caffe/layers/absval_layer.cpp``.
     """
     refuse_in_place(layer, "Caffe's AbsVal refuses it, unlike other activations")
-    return [build.add(ABS, x)]
+    return [build.add(ops.ABS, x)]
 
 
 @layer_rule("Power")
@@ -228,7 +221,7 @@ def power(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def _everywhere(x: Value, number: float) -> Value:
     """One number in the shape of ``x``, whatever ``x`` holds: nothing is above infinity, not even NaN."""
     is_larger = x > math.inf
-    return is_larger.apply(Cast(x.dtype)).shifted(number)
+    return is_larger.apply(ops.Cast(x.dtype)).shifted(number)
 
 
 @layer_rule("Exp")

@@ -6,6 +6,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery import ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -18,18 +19,6 @@ from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.ir import DType, Size, computable, fixed, range_of
 from prototrt.surgery.layers.recurrent.bottoms import fitted_indicator, indicator
-from prototrt.surgery.ops import (
-    Cast,
-    Clip,
-    MatMul,
-    Pad,
-    Reduce,
-    ReduceKind,
-    Reverse,
-    ReverseSequence,
-    Select,
-    TopK,
-)
 from prototrt.surgery.recurrent.counting import numbered_steps, numbers
 
 
@@ -90,14 +79,14 @@ def reverse_time(build: LayerBuilder, layer: Layer, x: Value, lengths: Value) ->
         )
     count = lengths
     if count.dtype is not DType.INT32:
-        count = build.add(Cast(DType.INT32), lengths, hint="lengths")
-    y = build.add(ReverseSequence(), x, count)
+        count = build.add(ops.Cast(DType.INT32), lengths, hint="lengths")
+    y = build.add(ops.ReverseSequence(), x, count)
     if layer.param.copy_remaining:
         return [y]
     row = build.reshape(count, (1, x.shape[1], 1), hint="lengths_row")
     valid = (row > numbered_steps(build, x)).named("valid")
     inside = build.reshape(valid, (*x.shape[:2], *(1,) * (len(x.shape) - 2)), hint="inside")
-    return [build.add(Select(), inside, y, build.scalar(0, len(y.shape)))]
+    return [build.add(ops.Select(), inside, y, build.scalar(0, len(y.shape)))]
 
 
 @layer_rule("CTCGreedyDecoder")
@@ -122,16 +111,16 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value, cont: Value 
     # The place of each class in its row is the number of classes before it. Sums of 0 and 1 are exact.
     number = numbers(build, steps, "steps")
     is_before = (build.aligned(number, 3, 1) > build.aligned(number, 3)).named("is_before")
-    before = is_before.apply(Cast(DType.FLOAT32)).named("before")
+    before = is_before.apply(ops.Cast(DType.FLOAT32)).named("before")
     runs = None if cont is None else _runs(build, layer, x, cont, number, before)
     if runs is not None:
         is_class = (is_class * runs.cast(DType.FLOAT32)).named("is_class_before_end")
-    place = is_class.apply(MatMul(transpose_b=True), before).named("place")
-    column = build.aligned(number, 3).apply(Cast(DType.FLOAT32)).named("columns")
+    place = is_class.apply(ops.MatMul(transpose_b=True), before).named("place")
+    column = build.aligned(number, 3).apply(ops.Cast(DType.FLOAT32)).named("columns")
     is_here = _is_zero((_upright(place) - column).named("apart")) * _upright(is_class)
     # The class plus 1, so that an empty place is 0.
     moved = (is_here * _upright((best + 1).named("classes"))).named("moved")
-    rows = moved.apply(Reduce(ReduceKind.SUM, (1,), keep=False)) - 1
+    rows = moved.apply(ops.Reduce(ops.ReduceKind.SUM, (1,), keep=False)) - 1
     if runs is None:
         return [rows]
     tops = [rows.named("rows").reshape(*rows.shape, 1, 1)]
@@ -144,8 +133,8 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value, cont: Value 
 
 def _best(build: LayerBuilder, x: Value, classes: int) -> tuple[Value, Value]:
     """The largest score of each step, (T, N, 1), and its class, of equals the first, as floats (N, 1, T)."""
-    largest, index = build.add_all(TopK(2, 1), build.add(Reverse(2), x, hint="scores"), hint="best")
-    number = index.apply(Cast(DType.FLOAT32)).named("index")
+    largest, index = build.add_all(ops.TopK(2, 1), build.add(ops.Reverse(2), x, hint="scores"), hint="best")
+    number = index.apply(ops.Cast(DType.FLOAT32)).named("index")
     return largest, (classes - 1 - number).named("class").transpose(1, 2, 0).named("class_rows")
 
 
@@ -161,7 +150,7 @@ def _runs(build: LayerBuilder, layer: Layer, x: Value, cont: Value, number: Valu
     is_later = (build.aligned(number, 3, 0) > 0).named("is_later")
     ends = (is_zero & is_later).named("is_end").cast(DType.FLOAT32).transpose(1, 2, 0).named("ends")
     return (
-        (ends.apply(MatMul(transpose_b=True), before).named("ended") + ends).named("ends_so_far") < 1
+        (ends.apply(ops.MatMul(transpose_b=True), before).named("ended") + ends).named("ends_so_far") < 1
     ).named("runs")
 
 
@@ -170,7 +159,7 @@ def _is_class(layer: Layer, best: Value, blank: int) -> Value:
     is_class = _is_nonzero((best - blank).named("from_blank"))
     if not layer.param.ctc_merge_repeated:
         return is_class
-    previous = best.apply(Pad((0, 0, 1), (0, 0, -1), -1.0)).named("previous")
+    previous = best.apply(ops.Pad((0, 0, 1), (0, 0, -1), -1.0)).named("previous")
     return is_class * _is_nonzero((best - previous).named("change"))
 
 
@@ -181,7 +170,7 @@ def _upright(row: Value) -> Value:
 
 def _is_nonzero(x: Value) -> Value:
     """1 for whole numbers other than 0, and 0 for 0."""
-    return abs(x).apply(Clip(0, 1))
+    return abs(x).apply(ops.Clip(0, 1))
 
 
 def _is_zero(x: Value) -> Value:
