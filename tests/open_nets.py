@@ -25,7 +25,6 @@ class OpenNet:
     ``stated`` are fields in which the net states sizes of the call: ``{T}`` is the number of steps.
     """
 
-    about: str
     text: str
     weights: Path | None
     outputs: Sequence[str]
@@ -119,7 +118,7 @@ def _images(*calls: tuple[int, int, int]) -> list[Sizes]:
 
 OPEN_NETS = {
     "LRCN": OpenNet(
-        "a frame for each step of each stream",
+        # a frame for each step of each stream
         *_of_golden("net_lrcn"),
         outputs=["prob"],
         shapes={"frames": ("T*N", 3, 12, 12), "cont": ("T", "N")},
@@ -128,7 +127,7 @@ OPEN_NETS = {
         stated={"seq.reshape_param.shape.dim": "{T},{N},12"},
     ),
     "digits": OpenNet(
-        "the sample of this project, several strips at once",
+        # the sample of this project, several strips at once
         (DIGITS / "deploy.prototxt").read_text(),
         DIGITS / "digits.caffemodel",
         outputs=["prob"],
@@ -138,7 +137,7 @@ OPEN_NETS = {
         stated={"steps.reshape_param.shape.dim": "{T},{N},64"},
     ),
     "CRNN": OpenNet(
-        "lines of text, whose columns are the steps",
+        # lines of text, whose columns are the steps
         *_columns(),
         outputs=["prob"],
         shapes={"data": ("N", 1, 8, "W")},
@@ -147,7 +146,7 @@ OPEN_NETS = {
         options={"cont": "drop", "state": "zero"},
     ),
     "FCN": OpenNet(
-        "segmentation, a class for each pixel",
+        # segmentation, a class for each pixel
         *_of_golden("net_fcn"),
         outputs=["prob"],
         shapes={"data": ("N", 3, "H", "W")},
@@ -155,7 +154,7 @@ OPEN_NETS = {
         calls=_images((1, 17, 15), (2, 14, 13), (1, 31, 18), (4, 40, 29), (3, 23, 40)),
     ),
     "SSD": OpenNet(
-        "the backbone and both heads of a detector",
+        # the backbone and both heads of a detector
         *_of_golden("net_ssd"),
         outputs=["mbox_loc", "mbox_conf_flatten"],
         shapes={"data": ("N", 3, "H", "W")},
@@ -163,7 +162,7 @@ OPEN_NETS = {
         calls=_images((1, 48, 48), (2, 32, 64), (1, 49, 33), (3, 95, 40), (4, 64, 96)),
     ),
     "waifu2x": OpenNet(
-        "super-resolution by convolutions without padding",
+        # super-resolution by convolutions without padding
         _waifu2x(),
         None,
         outputs=["conv7"],

@@ -9,12 +9,9 @@ import prototrt
 from prototrt import Way
 from prototrt.surgery.ir import Array
 from prototrt.tests.digit_strips import DIGITS
-from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import case_called
 from prototrt.tests.open_nets import OPEN_NETS
 from prototrt.tests.small_nets import WAYS, has_engine
-from prototrt.tests.tools.page_table import table_of
-from prototrt.tests.tools.sizes_table import BEGIN, table
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -93,7 +90,3 @@ def test_an_image_within_a_larger_one(on: Way) -> None:
         found = session.run({"data": large})["out"]
         part = found[-2:, :, row : row + wanted.shape[2], column : column + wanted.shape[3]]
         np.testing.assert_allclose(part, wanted, *case.tolerance("out"))
-
-
-def test_the_page_shows_these_nets() -> None:
-    assert table_of(ROOT / "docs" / "sizes.md", BEGIN) == table()

@@ -11,6 +11,7 @@ from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_by_name
 
+_ORIGIN = re.compile(r"(?<=[.:)] )From (.*?)(?:[;,] .*)?\.$")
 _BECOMES = re.compile(r"(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
 
 
@@ -50,11 +51,13 @@ def markdown_table(rows: list[LayerSupport]) -> str:
 
 
 def page_list(rows: list[LayerSupport]) -> str:
-    """What docs/layers.md and docs/caffe2.md list: what is computed. Types that compute the same share a line."""
-    types: dict[str, list[str]] = {}
+    """What docs/layers.md lists: all types, with the fork that they are from; those written in Python last."""
+    lists: tuple[list[str], list[str]] = ([], [])
     for row in rows:
-        types.setdefault(row.notes, []).append(row.type)
-    return "\n".join(f"- **{', '.join(names)}**: {notes}" for notes, names in types.items())
+        name, origin = row.type.removeprefix("Python: "), _ORIGIN.search(row.notes)
+        text = f"`{name}`" if name != row.type else name
+        lists[name != row.type].append(f"{text} ({origin[1]})" if origin else text)
+    return "\n\nWritten in Python: ".join(", ".join(names) for names in lists)
 
 
 def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:

@@ -20,10 +20,10 @@ def test_markdown_escapes_the_bar() -> None:
     )
 
 
-def test_types_that_compute_the_same_share_a_line_of_the_page() -> None:
+def test_the_page_names_the_fork_of_a_type() -> None:
     rows = [
-        LayerSupport("Axpy", "Add", "a"),
-        LayerSupport("Bias", "Add", "b"),
-        LayerSupport("AxpyFast", "Add", "a"),
+        LayerSupport("Axpy", "Add", "`x + y`. From SENet; AxpyFast, from others, is the same."),
+        LayerSupport("Bias", "Add", "`x + bias`. Unlike those from SENet."),
+        LayerSupport("Python: l2.L2", "Div", "Rows of length 1. From colorization."),
     ]
-    assert page_list(rows) == "- **Axpy, AxpyFast**: a\n- **Bias**: b"
+    assert page_list(rows) == "Axpy (SENet), Bias\n\nWritten in Python: `l2.L2` (colorization)"

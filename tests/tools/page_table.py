@@ -11,11 +11,6 @@ from prototrt.converter.files.writing.files import atomic_write
 END = "<!-- end -->\n"
 
 
-def table_of(page: Path, begin: str) -> str:
-    """What stands in the page between the comment ``begin`` and the end of the table."""
-    return page.read_text().partition(begin)[2].partition(END)[0]
-
-
 def replace_table(page: Path, begin: str, table: str) -> None:
     """Put the table in the place of the one in the page. Raises ``click.UsageError`` if it has no such place."""
     before, _, rest = page.read_text().partition(begin)

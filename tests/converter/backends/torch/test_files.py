@@ -49,8 +49,8 @@ def test_documentation_shows_what_is_written() -> None:
     texts = [(FOLDER / f"{name}.py.txt").read_text() for name in OUTPUTS]
     page = (ROOT / "docs/pytorch.md").read_text()
     shown = re.findall(r"^```python\n(class .*?)^```$", page, re.DOTALL | re.MULTILINE)
-    assert len(shown) == 3
-    assert [part for part in shown if not any(part in text for text in texts)] == []
+    assert len(shown) == 1
+    assert any(shown[0] in text for text in texts)
 
 
 @pytest.mark.slow

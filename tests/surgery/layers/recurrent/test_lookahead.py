@@ -1,9 +1,6 @@
-"""The net of docs/recurrent.md that looks ahead, as loops."""
+"""A net that looks ahead, as loops."""
 
 from __future__ import annotations
-
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,17 +9,31 @@ import prototrt
 from prototrt import Way
 from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored
 
-PAGE = Path(__file__).parents[4] / "docs" / "recurrent.md"
 STEPS = 5
+AHEAD = """
+layer { name: "by_unit" type: "Permute" bottom: "h" top: "by_unit" permute_param { order: 1 order: 2 order: 0 } }
+layer {
+  name: "column" type: "Reshape" bottom: "by_unit" top: "column"
+  reshape_param { shape { dim: 0 dim: 0 dim: 0 dim: 1 } }
+}
+layer {
+  name: "ahead" type: "Convolution" bottom: "column" top: "ahead"
+  convolution_param { num_output: 4 group: 4 bias_term: false kernel_h: 3 kernel_w: 1 pad_h: 2 pad_w: 0 }
+}
+layer {
+  name: "whole" type: "Crop" bottom: "ahead" bottom: "column" top: "whole"
+  crop_param { axis: 2 offset: 2 offset: 0 }
+}
+layer { name: "rows" type: "Reshape" bottom: "whole" top: "rows" reshape_param { shape { dim: 0 dim: 0 dim: 0 } } }
+layer { name: "y" type: "Permute" bottom: "rows" top: "y" permute_param { order: 2 order: 0 order: 1 } }
+"""
+"""A row convolution as DeepSpeech 2 has it, ``y_t = w_0 x_t + w_1 x_(t+1) + w_2 x_(t+2)``, in layers of Caffe."""
 
 
 def net() -> str:
-    """A recurrent layer, and the layers of the page behind it."""
-    section = PAGE.read_text().partition("### Lookahead convolution")[2]
-    found = re.search(r"```protobuf\n(.*?)```", section, re.DOTALL)
-    assert found
+    """A recurrent layer, and the layers that look ahead behind it."""
     recurrent = op("VanillaRNN", "recurrent_param { num_output: 4 }", ["x", "cont"], ["h"])
-    return recurrent.replace('"op"', '"rnn"') + found[1]
+    return recurrent.replace('"op"', '"rnn"') + AHEAD
 
 
 @pytest.mark.parametrize("on", WAYS)
