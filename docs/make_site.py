@@ -63,6 +63,7 @@ CONTENTS = {
         "docs/recipes/classify",
         "docs/recipes/digits",
         "docs/recipes/mtcnn",
+        "docs/recipes/odd-layer",
     ],
     "Look up": [
         "docs/layers",

@@ -15,6 +15,7 @@ from prototrt.tests.golden_cases import case_called
 from prototrt.tests.recipe_nets import RECIPES, convolution, layers, reference, scaled, write_net, write_photo
 from prototrt.tests.shown_pages import run_page
 from prototrt.tests.small_nets import inputs_of
+from prototrt.tests.tools.caffemodel_writer import write as write_caffemodel
 
 pytest.importorskip("onnxruntime", reason="the recipes run models")
 
@@ -152,3 +153,25 @@ def overlap(first: list[float], second: list[float]) -> float:
     common = max(width, 0) * max(height, 0)
     areas = [(box[2] - box[0] + 1) * (box[3] - box[1] + 1) for box in (first, second)]
     return common / (sum(areas) - common)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_odd_layer() -> None:
+    """Two models with a function between them give what the whole net gives, whose state goes on from call to call."""
+    page = (RECIPES / "odd-layer.md").read_text()
+    draw = np.random.default_rng(3).standard_normal
+    shapes = {"fc": [(8, 12), (8,)], "lstm": [(64, 8), (64,), (64, 16)]}
+    blobs = {name: [draw(shape, np.float32) for shape in each] for name, each in shapes.items()}
+    write_caffemodel(Path("net.caffemodel"), blobs)
+    data = draw((40, 12), np.float32)
+    np.save("data.npy", data)
+    calls = run_page(RECIPES / "odd-layer.md")["calls"]
+    rows = data @ blobs["fc"][0].T + blobs["fc"][1]
+    rank = np.array([[np.sum(row < number) / 7 for number in row] for row in rows], np.float32)
+    after = [line for line in page.splitlines() if line.startswith("layer {")][4:]
+    text = inputs_of({"rank": (40, 8), "cont": (40, 1)}) + "\n".join(after).replace("20", "40")
+    Path("rest.prototxt").write_text(text)
+    model = prototrt.load("rest.prototxt", "net.caffemodel")
+    expected = reference(model, {"rank": rank, "cont": np.ones((40, 1), np.float32)})["lstm"]
+    np.testing.assert_allclose(np.concatenate(calls), expected, atol=2e-6)
