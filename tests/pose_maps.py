@@ -18,7 +18,7 @@ from prototrt.tests.fresh_python import ROOT
 
 Person: TypeAlias = Mapping[int, tuple[float, float]]
 """By joint its x and y, in pixels of the maps."""
-PAGE = ROOT / "docs" / "recipes" / "openpose.md"
+PROGRAM = ROOT / "samples" / "recipes" / "openpose.py"
 SIZE = (64, 96)
 
 # fmt: off
@@ -32,11 +32,10 @@ BODY: Person = {
 JOINTS_OF_COCO = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
 
 
-def recipe(part: int = 0) -> dict[str, Any]:
-    """What a block of Python of the recipe defines."""
-    blocks = PAGE.read_text().split("```python\n")[1:]
+def recipe() -> dict[str, Any]:
+    """What the program of the recipe defines before it opens the net."""
     names: dict[str, Any] = {}
-    exec(compile(blocks[part].partition("```")[0], PAGE.name, "exec"), names)
+    exec(compile(PROGRAM.read_text().partition("\nsession = ")[0], PROGRAM.name, "exec"), names)
     return names
 
 
@@ -93,17 +92,11 @@ CROWD = (
 
 def picture() -> Image.Image:
     """What the recipe finds in the maps of the crowd, over their joints."""
-    from unittest.mock import patch
-
-    names = recipe(0)
+    names = recipe()
     maps = drawn(CROWD, names["limbs"](names["BODY_25"]))
     warmth = 40 + 160 * maps[:25].max(0)
     image = Image.fromarray(warmth.astype(np.uint8)).resize((SIZE[1] * 8, SIZE[0] * 8)).convert("RGB")
-    code = PAGE.read_text().split("```python\n")[2]
-    drawing = code[code.index("def draw(") : code.index("\nphoto = ")]
-    with patch.dict(names):
-        exec("from PIL import ImageDraw\n" + drawing, names)
-        names["draw"](image, names["people"](maps, names["BODY_25"]), names["BODY_25"])
+    names["draw"](image, names["people"](maps, names["BODY_25"]), names["BODY_25"])
     return image
 
 

@@ -17,6 +17,7 @@ from prototrt.tests.tools.caffemodel_writer import write as write_caffemodel
 from prototrt.tests.tools.random_caffemodel import write_random
 
 RECIPES = ROOT / "docs" / "recipes"
+PROGRAMS = ROOT / "samples" / "recipes"
 RANDOM = np.random.default_rng(7)
 
 

@@ -12,16 +12,21 @@ from typing import Any
 
 from prototrt.tests.command_line import run, without_measures
 
+_INCLUDED = re.compile(r"^```{literalinclude} (.*)\n```$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(console|protobuf|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def run_page(page: Path) -> dict[str, Any]:
     """Run a page in the current folder; the names that its Python has defined.
 
-    A file begins with its name, as a comment or, in Python, as a docstring; a command that shows an error must fail.
+    Included files of Python run, too. A file that is written begins with its name, as a comment or, in Python, as a
+    docstring; a command that shows an error must fail.
     """
     names: dict[str, Any] = {}
-    for kind, text in _BLOCK.findall(page.read_text()):
+    shown = _INCLUDED.sub(
+        lambda file: f"```python\n{(page.parent / file[1]).read_text()}```", page.read_text()
+    )
+    for kind, text in _BLOCK.findall(shown):
         if named := re.match(r'"""(\w+\.py)"""\n', text):
             Path(named[1]).write_text(text)
         elif kind == "python":

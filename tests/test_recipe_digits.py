@@ -12,7 +12,7 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.ir import Array
-from prototrt.tests.recipe_nets import RECIPES, convolution, layers, reference
+from prototrt.tests.recipe_nets import PROGRAMS, RECIPES, convolution, layers, reference
 from prototrt.tests.shown_pages import run_page
 from prototrt.tests.small_nets import float32
 from prototrt.tests.tools.caffemodel_writer import write as write_caffemodel
@@ -146,6 +146,7 @@ def test_digits() -> None:
     mean = random.uniform(90, 130, (1, 3, HEIGHT + 12, WIDTH + 20)).astype(np.float32)
     for name, text in ARCHIVES.items():
         write_archive(name, text, mean)
+    Path("samples").symlink_to(PROGRAMS.parent)
     run_page(RECIPES / "digits.md")
     image = random.integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.float32)
     classes = computed("imagenet.onnx", image, IMAGENET)["softmax"]

@@ -17,6 +17,7 @@ from prototrt.tests import pose_maps
 from prototrt.tests.golden_cases import case_called
 from prototrt.tests.pose_maps import CROWD, Person, as_coco, drawn, recipe, standing
 from prototrt.tests.recipe_nets import (
+    PROGRAMS,
     RECIPES,
     convolution,
     layers,
@@ -116,6 +117,8 @@ POSE = inputs_of({"image": (1, 3, 64, 64)}) + layers(
 
 def test_every_page_is_listed_and_links_lead_somewhere() -> None:
     contents = (RECIPES / "README.md").read_text()
+    programs = "".join(page.read_text() for page in RECIPES.glob("*.md"))
+    assert [each.name for each in PROGRAMS.iterdir() if f"/{each.name})" not in programs] == []
     for page in RECIPES.glob("*.md"):
         assert page.name == "README.md" or f"({page.name})" in contents
         for link in re.findall(r"\]\((?!https:)([^)#]+)", page.read_text()):
@@ -136,7 +139,7 @@ def test_crnn() -> None:
 
 def test_texts_of_columns() -> None:
     """The best path, and the best text of all: each way to write one is counted."""
-    names = python_of("crnn.md", "def best_path", "prob = columns")
+    names = python_of("crnn.py", "def best_path", "prob = columns")
     names["ALPHABET"] = "ab"
     for seed in range(20):
         prob = np.random.default_rng(seed).dirichlet([1, 1, 1], 5)
@@ -152,11 +155,11 @@ def text_of(path: tuple[int, ...]) -> str:
     return "".join("-ab"[place] for place, _ in itertools.groupby(path) if place)
 
 
-def python_of(page: str, begin: str, end: str) -> dict[str, Any]:
-    """What a part of a page's Python defines."""
-    text = (RECIPES / page).read_text()
+def python_of(program: str, begin: str, end: str) -> dict[str, Any]:
+    """What a part of a recipe's program defines."""
+    text = (PROGRAMS / program).read_text()
     names: dict[str, Any] = {"np": np}
-    exec(compile(text[text.index(begin) : text.index(end, text.index(begin))], page, "exec"), names)
+    exec(compile(text[text.index(begin) : text.index(end, text.index(begin))], program, "exec"), names)
     return names
 
 
@@ -239,7 +242,7 @@ def test_fcn() -> None:
 
 def test_colours_of_classes() -> None:
     """Some of those that Pascal VOC publishes."""
-    colours = python_of("fcn.md", "def palette", "\nimage = ")["palette"]()
+    colours = python_of("fcn.py", "def palette", "\nimage = ")["palette"]()
     published = {
         0: (0, 0, 0),
         1: (128, 0, 0),
