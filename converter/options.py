@@ -472,9 +472,6 @@ class BatchOptions(Options):
     cache: str | None = option(
         "Keep conversions in this folder; convert only models that changed.", shown="FOLDER"
     )
-    verify_cache: bool | None = option(
-        "Hash all cached files before they are used; by default only those of a restored or moved cache."
-    )
     progress: BatchProgress | None = only_in_python(
         "Called with the number of models; what it returns is called with the outcome of each."
     )

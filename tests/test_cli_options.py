@@ -12,6 +12,7 @@ import click
 import pytest
 
 from prototrt.cli import main
+from prototrt.converter.files.writing.ownership import KEPT_MARK
 from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.converter.front.commandline.options.sections import SECTIONS
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
@@ -140,17 +141,17 @@ def test_verbose_tells_what_tensorrt_says() -> None:
 
 
 def test_conversions_of_long_ago_are_pruned() -> None:
-    Path("cache", "new").mkdir(parents=True)
+    Path("cache").mkdir()
     Path("cache", "written-by-prototrt").touch()
-    now = time.time()
+    now, kept = time.time(), []
     for key, days in (("a" * 64, 1), ("b" * 64, 3)):
-        folder = Path("cache", key[:2], key)
-        folder.mkdir(parents=True)
-        (folder / "written-by-prototrt").touch()
-        os.utime(folder, (now, now - days * 24 * 3600))
+        kept.append(Path("cache", key[:2], f"{key}.conversion"))
+        kept[-1].parent.mkdir()
+        kept[-1].write_bytes(KEPT_MARK)
+        os.utime(kept[-1], (now, now - days * 24 * 3600))
     pruned = json.loads(done("cache", "prune", "cache", "--older-than", "2", "--json").stdout)
     assert (pruned["removed"], pruned["kept"]) == (1, 1)
-    assert Path("cache", "aa", "a" * 64).is_dir()
+    assert [file.exists() for file in kept] == [True, False]
 
 
 def test_placeholders_of_a_template_are_filled_in() -> None:

@@ -57,7 +57,7 @@ FRONTS: dict[str, Fronts] = {
     ),
     "bench": Fronts(
         "checking.machines.benchmark:bench",
-        f"{NET} --calls 3 --profile --precision fp16",
+        f"{NET} --calls 3 --layer-times --precision fp16",
         lambda: prototrt.bench(prototrt.rewrite(model(), precision="fp16"), 3, profile=True),
     ),
     "cache prune": Fronts(

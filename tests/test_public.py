@@ -193,7 +193,6 @@ def test_a_batch_tells_the_progress_and_its_warnings(tmp_path: Path, monkeypatch
             keep_going=True,
             jobs=1,
             cache="cache",
-            verify_cache=True,
             report_junit="report.xml",
             report_json="report.json",
             report_md="report.md",

@@ -31,8 +31,8 @@ TEMPORARY = {"TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"}
 OTHERS_HAVE = frozenset(("copy", "move", "remove", "replace"))
 """Calls that count where they are those of ``os`` and ``shutil``."""
 ALLOWED = {
-    "converter/front/batch/cache_folder.py": {"rename", "rmdir", "unlink", "touch"},
-    "converter/front/batch/kept.py": {"write_bytes"},  # in the folder of a new conversion
+    "converter/front/batch/cache.py": {"touch"},
+    "converter/front/batch/prune.py": {"unlink"},
     "converter/files/companions/pinning.py": {"open for writing"},
     "converter/serving/deepstream/folder.py": {"write_bytes"},  # in the stage of a new folder
     "converter/showing/page/graphviz_js.py": {"replace", "open for writing"},

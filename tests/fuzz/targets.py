@@ -165,8 +165,9 @@ def entry(folder: Path, data: bytes) -> None:
     store.store(key, Outcome(given, Status.CONVERTED))
     for path in made:
         path.unlink()
-    (outcome,) = inside.glob("*/*/outcome.json")
-    outcome.write_bytes(_sealed(data, key))
+    kept = Path(store.place_of(key))
+    mark, _, made_files = kept.read_bytes().split(b"\n", 2)
+    kept.write_bytes(b"\n".join([mark, _sealed(data, key), made_files]))
     before = _files(inside.parent)
     try:
         found = store.fetch(key, given)

@@ -21,6 +21,8 @@ DATA_MARK = b"Weights of an ONNX model, written by prototrt\n"
 """The first bytes of a file of weights."""
 WEIGHTS_MARK = b'{"__metadata__":{"format":"pt","written_by":"prototrt'
 """The first bytes of the header of a PyTorch module's weights: the file of a trained module has others."""
+KEPT_MARK, KEPT_SUFFIX = b"A conversion in a cache, written by prototrt\n", ".conversion"
+"""The first bytes of a conversion that a cache keeps, and how its name ends."""
 SCRIPT_MARK = "# Written by prototrt "
 """The beginning of a line of a script."""
 STAGE = re.compile(r"\.prototrt-[0-9a-f]{16}\.part")
@@ -106,6 +108,7 @@ def _are_kernels(stream: BinaryIO) -> bool:
 _PROOFS: Mapping[str, Callable[[BinaryIO], bool]] = {
     ".cache": _are_kernels,
     ".caffemodel": _is_caffemodel,
+    KEPT_SUFFIX: lambda stream: stream.read(len(KEPT_MARK)) == KEPT_MARK,
     ".data": lambda stream: stream.read(len(DATA_MARK)) == DATA_MARK,
     ".json": _is_manifest,
     ".onnx": lambda stream: _MODEL_MARK.match(stream.read(_HEAD)) is not None,

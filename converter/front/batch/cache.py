@@ -6,31 +6,27 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
 from prototrt.caffe_proto.common.files import open_regular, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.files.writing.publication import is_device, link_or_copy, publication
+from prototrt.converter.files.writing.ownership import KEPT_SUFFIX, DerivedPath
+from prototrt.converter.files.writing.publication import MARK, is_device, publication
 from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, remove_leftover
-from prototrt.converter.front.batch.cache_folder import (
-    NOTES,
-    file_in,
-    make_cache,
-    new_conversion,
-    place_of,
-    put,
-)
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.kept import KeptFile, Notes
 from prototrt.converter.front.batch.keys import CONTENT, OUTPUTS, files_in, with_files
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 
 
 class FileHashes:
@@ -53,24 +49,19 @@ class FileHashes:
 
 
 class Cache:
-    """A folder of finished conversions. Any number of processes may use it at once.
+    """A folder of finished conversions, each in a file of its own. Any number of processes may use it at once.
 
-    A conversion is a folder that is renamed into its place when it is complete; the second process discards
-    its own. If the file system has hard links, files are links to the written ones: a program that writes
-    into an engine instead of replacing it changes both. Files that are damaged, or pruned in part, count as
-    missing.
-
-    ``verify`` decides which files are hashed before they are used: all; none whose size and time are right;
-    or, by default, those that are not where they were written, as in a cache restored from an archive.
+    What a file holds is hashed when it is used: one that is damaged counts as missing.
     """
 
-    def __init__(self, folder: str, versions: Mapping[str, str], verify: bool | None = None) -> None:
+    def __init__(self, folder: str, versions: Mapping[str, str]) -> None:
         self.folder = Path(folder)
-        self._verify = verify
         self._versions = dict(versions)
         self._hashes = FileHashes()
         try:
-            make_cache(self.folder)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # an old cache may be there to be read alone
+                (self.folder / MARK).touch(exist_ok=False)
         except OSError as error:
             raise ConversionError(
                 f"cannot be used as cache: {error.strerror}",
@@ -78,9 +69,13 @@ class Cache:
                 fix=Worded("give another folder as {}", Option("cache")),
             ) from error
 
+    def place_of(self, key: str) -> DerivedPath:
+        """Where the conversion is kept."""
+        return DerivedPath(self.folder / key[:2] / f"{key}{KEPT_SUFFIX}")
+
     def key(self, entry: Entry) -> str | None:
         """The name of this conversion; None where a file cannot be read, which converting will report, or where a
-        device is written, which no link can replace."""
+        device is written, which no file of a cache can replace."""
         if any(map(is_device, entry.outputs.values())):
             return None
         files = {"prototxt": entry.prototxt, "weights": entry.weights}
@@ -113,19 +108,19 @@ class Cache:
 
         What is here and makes no sense is not here; ``tell`` hears of that.
         """
-        began = time.perf_counter()
-        folder = place_of(self.folder, key)
-        if not folder.exists():
-            return None
+        began, place = time.perf_counter(), self.place_of(key)
         try:
-            notes = Notes.load(folder / NOTES, key)
-            if not self._are_unchanged(notes.further_files):
-                return None
-            os.utime(folder)  # `prune` goes by when an entry was last of use
-            self._put_in_place(notes, folder, entry)
-        except (ConversionError, OSError, ValueError, RecursionError) as error:
-            if folder.exists():  # else it was pruned meanwhile
-                tell(f"the cached conversion in {folder} is not used: {_reason(error)}")
+            with open_regular(place, "a cached conversion") as stream:
+                notes = Notes.read(stream, key)
+                if not self._are_unchanged(notes.further_files):
+                    return None
+                self._put_in_place(notes, stream, entry)
+            with suppress(OSError):  # a cache that may only be read
+                os.utime(place)  # `prune` goes by when a conversion was last of use
+        except FileNotFoundError:
+            return None
+        except (ConversionError, OSError, ValueError) as error:
+            tell(f"the cached conversion {place} is not used: {reason_of(error)}")
             return None
         seconds = time.perf_counter() - began
         return Outcome(entry, Status.CACHED, 0, seconds, "", notes.warnings, notes.facts)
@@ -137,40 +132,38 @@ class Cache:
         except (OSError, ValueError, UnreadableFileError):
             return False
 
-    def _put_in_place(self, notes: Notes, folder: Path, entry: Entry) -> None:
+    def _put_in_place(self, notes: Notes, stream: BinaryIO, entry: Entry) -> None:
         """Raises ``ValueError`` for damaged files, and ``OSError`` and ``ConversionError`` for what fails."""
-        always, places = self._verify is True, entry.places
-        if not notes.files.keys() <= places.keys():
-            raise ValueError("it holds files that nobody asked for")
-        missing = {
-            name: kept for name, kept in notes.files.items() if not kept.is_in(places[name], verify=always)
-        }
-        for name, kept in missing.items():
-            if not kept.is_in(file_in(folder, name), verify=always, moved=self._verify is False):
-                raise ValueError(f"{file_in(folder, name).name} is damaged")
+        places = entry.places
+        if "" not in notes.files or not notes.files.keys() <= places.keys():
+            raise ValueError("it holds other files than those that were asked for")
         with publication(entry.target) as files:
-            for name in missing:
-                link_or_copy(file_in(folder, name), files.place(places[name]))
+            for name, kept in notes.files.items():
+                if kept.is_at(places[name]):
+                    stream.seek(kept.size, os.SEEK_CUR)
+                    continue
+                with files.create(places[name]) as target:
+                    kept.copy(stream, target)
         for suffix in SIDE_SUFFIXES:
             if suffix not in notes.files:  # of a conversion before this one
                 remove_leftover(places[suffix])
 
     def store(self, key: str, outcome: Outcome) -> None:
-        """Keep what a conversion has written. Raises ``OSError``."""
-        with new_conversion(self.folder) as made:
-            files = {}
-            for name, path in outcome.entry.written_files().items():
-                link_or_copy(path, file_in(made, name))
-                files[name] = KeptFile.of(file_in(made, name))
-            # Mean images and the like: which they are is known only now.
-            further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
-            Notes(key, files, further, outcome.warnings, outcome.facts).save(made / NOTES)
-            put(self.folder, made, key)
+        """Keep what a conversion has written. Raises ``OSError`` and ``ConversionError``."""
+        place, made = self.place_of(key), outcome.entry.written_files()
+        Path(place).parent.mkdir(exist_ok=True)
+        files = {name: KeptFile.of(path) for name, path in made.items()}
+        # Mean images and the like: which they are is known only now.
+        further = {path: self._hashes.of(path) for path in outcome.facts.get("further_files", [])}
+        with publication(place, durable=False) as parts, parts.create(place) as stream:
+            Notes(key, files, further, outcome.warnings, outcome.facts).write(stream)
+            for path in made.values():
+                with open(path, "rb") as source:
+                    shutil.copyfileobj(source, stream)
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "its notes are nested too deeply"
+def reason_of(error: Exception) -> str:
+    """What went wrong with a file of the cache, in a few words."""
     if isinstance(error, OSError):
         return str(error.strerror or error)
     return error.problem if isinstance(error, ConversionError) else str(error)

@@ -56,7 +56,7 @@ def convert_models(models: str, options: BatchOptions, begun: BatchProgress) -> 
         installed = cluster.versions
     try:
         backends = {entry.options["backend"] for entry in entries}
-        cache = Cache(options.cache, installed(backends), options.verify_cache) if options.cache else None
+        cache = Cache(options.cache, installed(backends)) if options.cache else None
         outcomes = run_entries(entries, pool, cache, options.keep_going, begun(len(entries)))
     finally:
         pool.close()

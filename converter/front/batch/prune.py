@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,11 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.records import asdict, dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.front.batch.cache_folder import conversions, discard, is_cache, unfinished
+from prototrt.converter.files.writing.ownership import KEPT_SUFFIX, is_ours
+from prototrt.converter.files.writing.publication import MARK, tidy
 
 _DAY = 24 * 3600
+_NAME = re.compile(rf"[0-9a-f]{{64}}{re.escape(KEPT_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,65 +40,47 @@ class PrunedCache:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedConversion:
-    folder: Path
-    used: float
-    bytes: int
-
-
 def prune(folder: str, older_than: float | None = None, max_bytes: int | None = None) -> PrunedCache:
     """Remove conversions not used for that many days, then the least recently used ones above that many bytes.
 
     Without either, remove everything. Batches may run at the same time: they find complete conversions, or none.
     """
     root = Path(folder)
-    if not is_cache(root):
+    if (root / MARK).is_symlink() or not (root / MARK).is_file():
         raise ConversionError(
             "is not a prototrt cache",
             where=folder,
             fix=Worded("give the folder that a batch was given as {}", Option("cache")),
         )
-    _remove_unfinished(root)
-    kept_ones = sorted(_conversions(root), key=lambda kept: kept.used, reverse=True)
+    files = sorted(_conversions(root), key=lambda each: each[1].st_mtime, reverse=True)
+    totals = accumulate(status.st_size for _, status in files)
     gone = [
-        kept for kept, total in _with_totals(kept_ones) if _is_too_much(kept, total, older_than, max_bytes)
+        (file, status)
+        for (file, status), total in zip(files, totals, strict=True)
+        if _is_too_much(status, total, older_than, max_bytes)
     ]
-    for kept in gone:
-        discard(root, kept.folder)
-    gone_bytes, all_bytes = sum(kept.bytes for kept in gone), sum(kept.bytes for kept in kept_ones)
-    return PrunedCache(len(gone), gone_bytes, len(kept_ones) - len(gone), all_bytes - gone_bytes)
+    for file, _ in gone:
+        with suppress(OSError):  # pruned by another process meanwhile
+            file.unlink()
+    gone_bytes, all_bytes = (sum(status.st_size for _, status in each) for each in (gone, files))
+    return PrunedCache(len(gone), gone_bytes, len(files) - len(gone), all_bytes - gone_bytes)
 
 
-def _is_too_much(
-    kept: _CachedConversion, total: int, older_than: float | None, max_bytes: int | None
-) -> bool:
+def _is_too_much(status: os.stat_result, total: int, older_than: float | None, max_bytes: int | None) -> bool:
+    """``total`` are the bytes of this file and all that were used later."""
     if older_than is None and max_bytes is None:
         return True
-    is_old = older_than is not None and kept.used < time.time() - older_than * _DAY
+    is_old = older_than is not None and status.st_mtime < time.time() - older_than * _DAY
     return is_old or (max_bytes is not None and total > max_bytes)
 
 
-def _with_totals(conversions: list[_CachedConversion]) -> Iterator[tuple[_CachedConversion, int]]:
-    """Each with the bytes of itself and all that were used later."""
-    total = 0
-    for kept in conversions:
-        total += kept.bytes
-        yield kept, total
-
-
-def _conversions(root: Path) -> Iterator[_CachedConversion]:
-    for folder in conversions(root):
-        try:
-            size = sum(path.stat().st_size for path in folder.iterdir())
-            yield _CachedConversion(folder, folder.stat().st_mtime, size)
-        except OSError:  # pruned by another process meanwhile
+def _conversions(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The conversions of a cache: nothing else in there is ever removed, and no link is followed."""
+    for folder in root.glob("[0-9a-f][0-9a-f]"):
+        if folder.is_symlink() or not folder.is_dir():
             continue
-
-
-def _remove_unfinished(root: Path) -> None:
-    """What a killed batch left; a day is longer than any copy takes."""
-    for folder in unfinished(root):
-        with suppress(OSError):
-            if folder.stat().st_mtime < time.time() - _DAY:
-                discard(root, folder)
+        tidy(folder)
+        for file in folder.iterdir():
+            if _NAME.fullmatch(file.name) and not file.is_symlink() and is_ours(file):
+                with suppress(OSError):  # pruned by another process meanwhile
+                    yield file, file.stat()

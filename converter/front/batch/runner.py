@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.converter.front.batch.cache import Cache
+from prototrt.converter.front.batch.cache import Cache, reason_of
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.worker import Worker
 
@@ -138,7 +138,7 @@ def _cached_outcome(cache: Cache, key: str, outcome: Outcome) -> Outcome:
     """The conversion is done even where the cache cannot keep it."""
     try:
         cache.store(key, outcome)
-    except OSError as error:
-        warning = f"not kept in the cache: {error.strerror or error}"
+    except (ConversionError, OSError) as error:
+        warning = f"not kept in the cache: {reason_of(error)}"
         return replace(outcome, warnings=(*outcome.warnings, warning))
     return outcome

@@ -53,7 +53,7 @@ _HINTS = {
     FileKind.HEADER: "include it in a program in C++: samples/cpp shows one",
     FileKind.LAYERS: "trex and other programs for layers of engines read it",
     FileKind.REPORT: "a CI system shows it",
-    FileKind.CACHE_NOTES: "`prototrt cache prune` removes what is old",
+    FileKind.CACHED: "`prototrt cache prune` removes what is old",
     FileKind.RESULT: "a program reads it: docs/json.md describes its keys",
     FileKind.PAGE: "open it in a browser",
     FileKind.DRAWING: "Graphviz shows it, and a browser if it is SVG",

@@ -44,7 +44,7 @@ class FileKind(enum.Enum):
     VERIFICATION = "the result of a verification"
     MODEL_LIST = "a list of models"
     REPORT = "the report of a list of models"
-    CACHE_NOTES = "the notes of a cached conversion"
+    CACHED = "a conversion in a cache"
     RESULT = "the result of a command, for programs"
     SELFTEST = "the results of a self-test"
     PAGE = "a page that shows a net"

@@ -29,7 +29,7 @@ SECTIONS = {
 _HEADINGS = ("Options", *SECTIONS)
 _LAST = (
     "ways inputs data_loader on device method expect calls layer_times draw labels seed layers atol rtol runtime_cache"
-    " export_cache merge dry_run keep_going report_junit report_json report_md cache verify_cache"
+    " export_cache merge dry_run keep_going report_junit report_json report_md cache"
     " target precision shapes dynamic outputs scales preprocess backend verify"
 )
 """The order of options without a heading, below those whose place is where they are declared."""

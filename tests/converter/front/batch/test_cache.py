@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -47,48 +46,21 @@ def test_a_module_is_kept_with_its_weights(cache: Cache, small: Entry) -> None:
     assert cache.key(small) != key
 
 
-def test_files_are_linked(cache: Cache, small: Entry) -> None:
-    """Neither time nor space for a second copy."""
+def test_an_engine_that_was_written_into_is_replaced(cache: Cache, small: Entry) -> None:
     key = keep(cache, small)
-    kept = cache.folder / key[:2] / key / "made"
-    elsewhere = replace(small, target=small.target.replace("small", "other"))
-    for _ in range(2):
-        assert cache.fetch(key, elsewhere) is not None
-    assert kept.samefile(small.target)
-    assert kept.samefile(elsewhere.target)
-    assert not list(Path(small.target).parent.glob(".*"))
-
-
-def test_files_are_copied_where_they_cannot_be_linked(
-    cache: Cache, small: Entry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(source: object, target: object) -> None:
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", refused)
-    key = keep(cache, small)
-    Path(small.target).write_text("another engine")
+    Path(small.target).write_text("an eNgine")
     assert cache.fetch(key, small) is not None
     assert Path(small.target).read_text() == "an engine"
-    assert not (cache.folder / key[:2] / key / "made").samefile(small.target)
 
 
-def test_engine_that_was_written_into_is_made_again(cache: Cache, small: Entry) -> None:
-    """It is also the kept file."""
+def test_what_is_kept_is_a_file_of_its_own(cache: Cache, small: Entry) -> None:
+    """Whoever writes into an engine does not change the cache."""
     key = keep(cache, small)
     Path(small.target).write_text("spoilt")
-    assert cache.fetch(key, small) is None
-
-
-def test_moved_cache_is_still_one(cache: Cache, small: Entry) -> None:
-    """Archives keep other times than file systems do; then the contents count."""
-    key = keep(cache, small)
-    for kept in (cache.folder / key[:2] / key).iterdir():
-        os.utime(kept, (1, 1))
-    Path(small.target).unlink()
+    Path(f"{small.target}.json").unlink()
     assert cache.fetch(key, small) is not None
-    (cache.folder / key[:2] / key / "made").write_text("an eNgine")  # the same size, at another time
-    assert cache.fetch(key, small) is None
+    assert (Path(small.target).read_text(), Path(f"{small.target}.json").read_text()) == ("an engine", "{}")
+    assert os.listdir(cache.folder / key[:2]) == [f"{key}.conversion"]
 
 
 def test_a_header_is_kept(cache: Cache, small: Entry, tmp_path: Path) -> None:
@@ -181,32 +153,6 @@ def test_each_file_is_read_once(cache: Cache, small: Entry, monkeypatch: pytest.
     assert cache.key(small) == first
 
 
-@pytest.mark.parametrize(
-    ("verify", "spoils_in_place", "is_found"),
-    [
-        (None, True, True),
-        (None, False, False),
-        (True, True, False),
-        (False, True, True),
-        (False, False, True),
-    ],
-)
-def test_files_are_hashed_as_asked(
-    tmp_path: Path, small: Entry, verify: bool | None, spoils_in_place: bool, is_found: bool
-) -> None:
-    """By default those of a cache that was restored: an archive keeps times, but not the places on the disk."""
-    cache = Cache(str(tmp_path / "cache"), VERSIONS, verify)
-    key = keep(cache, small)
-    made = cache.folder / key[:2] / key / "made"
-    Path(small.target).unlink()
-    times = made.stat()
-    if not spoils_in_place:
-        made.rename(made.with_name("away"))  # so that the new file cannot get its place
-    made.write_text("an eNgine")
-    os.utime(made, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert (cache.fetch(key, small) is not None) == is_found
-
-
 def test_what_is_fetched_is_on_the_disk(cache: Cache, small: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     key = keep(cache, small)
     other = replace(small, target=small.target.replace("small", "other"))
@@ -248,7 +194,7 @@ def test_concurrent_runs(tmp_path: Path, small: Entry) -> None:
         list(threads.map(one, range(4)))
     assert not wrong
     assert hits
-    assert os.listdir(tmp_path / "cache" / "new") == []
+    assert not list((tmp_path / "cache").rglob(".*"))
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
@@ -256,7 +202,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(ConversionError) as raised:
         Cache(str(tmp_path / "file"), VERSIONS)
     assert str(raised.value) == (
-        f"{tmp_path / 'file'}: cannot be used as cache: Not a directory\n  fix: give another folder as cache"
+        f"{tmp_path / 'file'}: cannot be used as cache: File exists\n  fix: give another folder as cache"
     )
 
 

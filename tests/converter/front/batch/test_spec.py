@@ -56,7 +56,7 @@ models:
   min-shapes: {data: [1, 3, 8, 8]}
   output: [fc, prob]
   layout: batch-first
-  stage: deploy
+  net-stage: deploy
   on: [network, onnx]
   inputs: "{folder}/in.npz"
   expect: out.npz

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import prototrt
+from prototrt.converter.files.writing.ownership import KEPT_MARK
 from prototrt.converter.showing.glance.facts import FileKind
 from prototrt.tests.command_line import WEIGHTS
 from prototrt.tests.converter.showing.glance.files import (
@@ -136,7 +137,7 @@ OURS = [
     Case("report in Markdown", made("r.md", listed), FileKind.REPORT, {}, None),
     Case("report in JUnit's XML", made("r.xml", listed), FileKind.REPORT, {}, None),
     Case("layers", texts({"Layers": ["a"], "Bindings": []}), FileKind.LAYERS, {"layers": 1}, None),
-    Case("notes of a cache", texts({"sha256": "", "notes": {}}), FileKind.CACHE_NOTES, {}, None),
+    Case("conversion in a cache", lambda path: path.write_bytes(KEPT_MARK), FileKind.CACHED, {}, None),
     Case("result", texts({"format": 1, "timings": []}), FileKind.RESULT, {"command": "bench"}, None),
     Case(
         "self-test",
