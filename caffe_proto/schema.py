@@ -1,6 +1,6 @@
 """Caffe's messages, loaded without conflicts with another ``caffe.proto`` in the same process.
 
-See docs/decisions/0001-private-descriptor-pool.md.
+See docs/decisions.md, 0001.
 """
 
 from __future__ import annotations

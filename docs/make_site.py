@@ -19,34 +19,62 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = frozenset((".cpp", ".h", ".ipynb", ".json", ".md", ".png", ".py", ".svg", ".txt", ".yaml", ".yml"))
 """Of pages, and of what they show or link to."""
 CONTENTS = {
-    "Start": ["docs/tutorial", "docs/preprocessing", "docs/troubleshooting"],
-    "Use": [
+    "Start": [
+        "docs/tutorial",
         "docs/commands",
-        "docs/recurrent",
-        "docs/caffe2",
-        "docs/forks",
-        "docs/running",
-        "docs/sizes",
-        "docs/precision",
-        "docs/calibration",
-        "docs/onnx",
-        "docs/pytorch",
-        "docs/batch",
-        "docs/pictures",
-        "docs/json",
-        "samples/ci/README",
+        "docs/python",
+        "docs/api",
+        "docs/troubleshooting",
     ],
-    "Deploy": [
+    "Targets": [
         "docs/deploy",
-        "docs/triton",
-        "docs/deepstream",
         "docs/building",
         "docs/tensorrt-python",
-        "docs/signing",
-        "samples/cpp/README",
-        "docs/coming-from-nvidias-caffe-parser",
-        "docs/other-tools",
+        "docs/onnx",
+        "docs/pytorch",
         "docs/opencv",
+        "docs/other-tools",
+        "docs/manifest",
+    ],
+    "Recurrent nets": [
+        "docs/recurrent",
+        "docs/how-it-works",
+        "samples/digits/README",
+    ],
+    "Sizes and images": [
+        "docs/sizes",
+        "docs/preprocessing",
+    ],
+    "Checking": [
+        "docs/pictures",
+        "docs/testing",
+        "docs/gpu-results",
+    ],
+    "Precision": [
+        "docs/precision",
+        "docs/calibration",
+    ],
+    "Running": [
+        "docs/running",
+        "samples/cpp/README",
+    ],
+    "Serving and CI": [
+        "docs/triton",
+        "docs/deepstream",
+        "docs/batch",
+        "samples/ci/README",
+        "docs/json",
+        "docs/signing",
+    ],
+    "Layers, forks and plugins": [
+        "docs/layers",
+        "docs/forks",
+        "docs/caffe2",
+        "docs/plugins",
+        "docs/tile",
+    ],
+    "Old files and weights": [
+        "docs/coming-from-nvidias-caffe-parser",
         "docs/upgrade",
         "docs/weights",
     ],
@@ -65,26 +93,14 @@ CONTENTS = {
         "docs/recipes/mtcnn",
         "docs/recipes/odd-layer",
     ],
-    "Look up": [
-        "docs/layers",
-        "docs/python",
-        "docs/api",
-        "docs/manifest",
-        "docs/plugins",
-        "docs/tile",
-        "docs/glossary",
-        "samples/digits/README",
-    ],
-    "How it is made": [
-        "docs/how-it-works",
-        "docs/design",
-        "docs/decisions/README",
-        "docs/testing",
-        "docs/gpu-results",
-        "docs/releases",
+    "Contributing": [
         "CONTRIBUTING",
-        "SECURITY",
+        "docs/design",
+        "docs/glossary",
+        "docs/decisions",
+        "docs/releases",
         "CHANGELOG",
+        "SECURITY",
     ],
 }
 """The pages by section; Sphinx refuses a page that is not here."""
@@ -117,19 +133,15 @@ def make_site(target: Path) -> None:
     with (target / "README.md").rename(target / "index.md").open("a") as page:
         page.write(contents())
     (target / "docs" / "api.md").write_text(reference())
-    decisions = sorted(path.stem for path in (ROOT / "docs" / "decisions").glob("0*.md"))
-    with (target / "docs" / "decisions" / "README.md").open("a") as page:
-        page.write(tree(decisions))
 
 
 def contents() -> str:
     return "".join(tree(pages, section) for section, pages in CONTENTS.items())
 
 
-def tree(pages: list[str], caption: str = "") -> str:
+def tree(pages: list[str], caption: str) -> str:
     """A table of contents beside the pages; the text of the page has its own links."""
-    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
-    return "\n```{toctree}\n" + options + "\n".join(["", *pages]) + "\n```\n"
+    return f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n" + "\n".join(["", *pages]) + "\n```\n"
 
 
 def reference() -> str:

@@ -96,7 +96,7 @@ _UNROLL = PassList("unroll", (unroll_scans, inside_bodies(fold_constants), drop_
 FORMS: Mapping[Form, PassList] = {"auto": _STEP, "loop": _LOOP, "unroll": _UNROLL, "step": _STEP}
 """How Scans are written. ``"auto"`` leaves those of several steps as they are, ``"step"`` refuses them.
 
-TensorRT writes out short loops itself: docs/decisions/0028-short-loops-stay-loops.md.
+TensorRT writes out short loops itself: docs/decisions.md, 0028.
 """
 
 SETTLED = {
@@ -107,12 +107,12 @@ SETTLED = {
 
 _FOR_TENSORRT = (
     fold_constant_outputs,
-    # These prepare Scans, which become loops: docs/decisions/0008-loops-are-prepared-late.md.
+    # These prepare Scans, which become loops: docs/decisions.md, 0008.
     scale_products,
     sink_sums,
     stack_scans,
     inside_bodies(rejoin_rows),
-    # These are for steps written out: docs/decisions/0021-steps-multiply-once.md.
+    # These are for steps written out: docs/decisions.md, 0021.
     keep_unit_axes,
     join_products,
     join_columns,

@@ -1,6 +1,6 @@
 """Caffe2's messages, in a pool of their own, like Caffe's.
 
-See docs/decisions/0001-private-descriptor-pool.md.
+See docs/decisions.md, 0001.
 """
 
 from __future__ import annotations

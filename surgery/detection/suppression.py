@@ -1,4 +1,4 @@
-"""Greedy suppression of boxes, exactly and in a fixed size: see docs/decisions on how it is computed."""
+"""Greedy suppression of boxes, exactly and in a fixed size: see docs/decisions.md, 0010."""
 
 from __future__ import annotations
 

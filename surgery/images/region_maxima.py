@@ -1,4 +1,4 @@
-"""The largest elements of the bins of regions: see docs/decisions on how they are found."""
+"""The largest elements of the bins of regions: see docs/decisions.md, 0012."""
 
 from __future__ import annotations
 

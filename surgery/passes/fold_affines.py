@@ -22,7 +22,7 @@ def fold_affines(graph: Graph) -> Graph:
     After:  ``y = Convolution(x, const k * scale, const b * scale + shift)``
     Products and sums are rounded once, to the type of the weights.
     Left alone: a result with other readers, a graph output, and products that are not finite in that type.
-    See docs/decisions/0041-affines-are-folded-for-tensorrt.md.
+    See docs/decisions.md, 0041.
     """
     readers, written = graph.readers(), dict[Value, int]()
     nodes: list[Node] = []

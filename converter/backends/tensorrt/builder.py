@@ -125,7 +125,7 @@ def build_file(
 
     Returns the manifest; ``notes`` are written into it.
     Raises ``BuildError``, and ``ConversionError`` where the file cannot be written.
-    See docs/decisions/0005-plans-are-streamed.md.
+    See docs/decisions.md, 0005.
     """
     with _prepare(graph, options) as job, publication(path) as files:
         with files.create(path) as file, ThreadPoolExecutor(2) as threads:

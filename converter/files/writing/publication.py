@@ -2,7 +2,7 @@
 
 They are written into a folder of their own beside their targets, ``.prototrt-*.part``, which the process holds
 locked: when the process dies, the system drops the lock, and the next run into that folder tidies up.
-See docs/decisions/0023-files-appear-together.md.
+See docs/decisions.md, 0023.
 """
 
 from __future__ import annotations

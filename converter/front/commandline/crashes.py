@@ -2,7 +2,7 @@
 
 The command runs in a child process that is forked before anything is imported, which takes a millisecond.
 Source of the need: TensorRT for RTX 1.7.1 ends the process for some networks, and the system ends a process
-whose mapped weights are cut short. See docs/decisions/0017-converting-in-a-child-process.md.
+whose mapped weights are cut short. See docs/decisions.md, 0017.
 """
 
 from __future__ import annotations

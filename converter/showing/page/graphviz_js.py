@@ -1,6 +1,6 @@
 """Graphviz for browsers, which pages contain: a build of prototrt lets npm fetch it.
 
-See docs/decisions/0035-builds-fetch-graphviz.md. This file stands alone: setup.py and ``make vendor`` run it before
+See docs/decisions.md, 0035. This file stands alone: setup.py and ``make vendor`` run it before
 anything is installed.
 """
 
