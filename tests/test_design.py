@@ -1,4 +1,4 @@
-"""docs/design.md names the rooms that there are: every folder of code is in its table, and nothing else is.
+"""docs/design.md names the rooms that there are: every folder of code is in its list, and nothing else is.
 
 Each class and each module that it or the glossary names is there, once.
 
@@ -18,8 +18,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DECISIONS = re.findall(r"^### (\d{4}): ", (ROOT / "docs" / "decisions.md").read_text(), re.MULTILINE)
-ROWS = [line for line in (ROOT / "docs" / "design.md").read_text().splitlines() if line.startswith("| `")]
-ROOMS = {room.rstrip("/") for row in ROWS for room in re.findall(r"`([\w/]+/)`", row.split("|")[1])}
+ROWS = [line for line in (ROOT / "docs" / "design.md").read_text().splitlines() if line.startswith("- `")]
+ROOMS = {room.rstrip("/") for row in ROWS for room in re.findall(r"`([\w/]+/)`", row.partition(":")[0])}
 
 CODE = [
     path

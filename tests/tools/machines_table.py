@@ -17,7 +17,7 @@ from prototrt.converter.files.machines import (
 
 
 def machines_table() -> str:
-    """A row for each compute capability, with its machines by their words."""
+    """A row for each compute capability, with the words of its machines that a TensorRT for models serves."""
     rows = [
         "| compute capability | machines, as `--target` takes them | computes | TensorRT |",
         "| --- | --- | --- | --- |",
@@ -30,7 +30,8 @@ def machines_table() -> str:
 def _capability_rows() -> Iterator[str]:
     by_capability: dict[Capability, list[Machine]] = {}
     for machine in MACHINES:
-        by_capability.setdefault(machine.capability, []).append(machine)
+        if machine.target:
+            by_capability.setdefault(machine.capability, []).append(machine)
     for capability, machines in sorted(by_capability.items(), key=lambda each: each[0].version):
         words = ", ".join(f"`{machine.words[0]}`" for machine in machines)
         name = f"{version_text(capability.version)} ({capability.architecture})"
@@ -39,23 +40,18 @@ def _capability_rows() -> Iterator[str]:
 
 def _releases(machines: Sequence[Machine]) -> str:
     """The releases of TensorRT that serve a compute capability, for which models are written."""
-    served = [machine for machine in machines if machine.target]
-    if not served:
-        return "none from 8.2 on"
-    if all(machine.dla is not None for machine in served):
+    if all(machine.dla is not None for machine in machines):
         return "that of its system"
-    rows = releases_of(served[0].capability.version)
-    first = served[0].capability.since or rows[0].since
+    rows = releases_of(machines[0].capability.version)
+    first = machines[0].capability.since or rows[0].since
     return f"{version_text(first)} {'and newer' if rows[-1].last is None else f'to {version_text(rows[-1].last)}'}"
 
 
 def systems_table() -> str:
     """A row for each release of JetPack and DRIVE OS."""
-    rows = ["| system | machines | CUDA | TensorRT | `--target` |", "| --- | --- | --- | --- | --- |"]
+    rows = ["| system | machines | TensorRT | `--target` |", "| --- | --- | --- | --- |"]
     for system in SYSTEMS:
         machines = ", ".join(machine.name for machine in MACHINES if system.serves(machine))
         tensorrt = "not known" if system.tensorrt is None else version_text(system.tensorrt)
-        rows.append(
-            f"| {system.name} | {machines} | {system.cuda or 'not known'} | {tensorrt} | `{system.target}` |"
-        )
+        rows.append(f"| {system.name} | {machines} | {tensorrt} | `{system.target}` |")
     return "\n".join(rows)
