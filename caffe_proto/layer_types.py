@@ -11,7 +11,9 @@ the rows that differ. ``layer_type(NAME)`` returns the row of a type, also for u
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from prototrt.caffe_proto.common.records import dataclass
 
@@ -89,6 +91,12 @@ _OF_MAPS = ("recurrent_param", "lstm_conv_param", "lstm_debug_param")
 _REGIONS = ("NxCxHxW", "Rx5")
 _EVERYTHING = 99
 
+
+def _alike(names: str, **facts: Any) -> Iterator[LayerType]:
+    """Rows of the same facts."""
+    return (LayerType(name, **facts) for name in names.split())
+
+
 _ROWS = (
     # Parameters under the name of another type, or of several.
     LayerType("BoxGroupOutput", ("box_group_output_param", "bbox_reg_param")),
@@ -99,38 +107,26 @@ _ROWS = (
     LayerType(
         "Convolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",), learns=True
     ),
-    LayerType("BatchToSpaceND", in_place=InPlace.OVERWRITES),
     LayerType("CTCBeamSearchDecoder", ("ctc_decoder_param",), labels_at=2),
     LayerType("CTCGreedyDecoder", ("ctc_decoder_param",), labels_at=2),
     LayerType("Region", labels_at=1),
-    LayerType("ConvolutionDepthwise", ("convolution_param",), learns=True),
     LayerType(
         "Deconvolution3D", ("convolution3d_param", "convolution_param"), example=("NxCxLxHxW",), learns=True
     ),
     LayerType("DecodeBBox", ("bbox_reg_param",)),
-    LayerType("DepthwiseConvolution", ("convolution_param",), learns=True),
+    *_alike("ConvolutionDepthwise DepthwiseConvolution", parameters=("convolution_param",), learns=True),
     LayerType("FrcnnProposal", ("proposal_param",), example=("1xCxHxW", "1xCxHxW", "1x3")),
     LayerType("Im2col", ("convolution_param",)),
     LayerType("NdConvolution", ("convolution_param",), example=("NxCxLxHxW",), learns=True),
     LayerType("NdPooling", ("pooling_param",), example=("NxCxLxHxW",)),
     LayerType("Normalize", ("norm_param", "normalize_param")),
-    LayerType("SeLU", keeps_axes=True),
-    LayerType("SeLu", keeps_axes=True),
-    LayerType("SpaceToBatchND", in_place=InPlace.OVERWRITES),
-    LayerType("MergeCrop", in_place=InPlace.OVERWRITES),
     LayerType("ROIAlign", ("roi_pooling_param",), example=_REGIONS),
     LayerType("Pooling3D", ("pooling3d_param", "pooling_param"), example=("NxCxLxHxW",)),
     LayerType("SpatialTransformer", ("st_param",), example=("NxCxHxW", "Nx6")),
     # Regions: the map, and a row per region.
     LayerType("DeformablePSROIPooling", example=(*_REGIONS, "RxKxPxP")),
-    LayerType("PSROIAlign", example=_REGIONS),
-    LayerType("PSROIPooling", example=_REGIONS),
-    LayerType("ROIPooling", example=_REGIONS),
-    LayerType("ROIAlignment", example=_REGIONS),
-    LayerType("ROIWarping", example=_REGIONS),
+    *_alike("PSROIAlign PSROIPooling ROIAlignment ROIPooling ROIWarping", example=_REGIONS),
     LayerType("MultiROIPooling", example=("NxCxHxW", "NxRx2")),
-    LayerType("MaskPooling", without_parameters=True, keeps_axes=True),
-    LayerType("MaskResize", in_place=InPlace.OVERWRITES),
     # Factors, one per channel.
     LayerType("Axpy", example=("NxC", "NxCxHxW")),
     LayerType("AxpyFast", without_parameters=True, example=("NxC", "NxCxHxW")),
@@ -144,129 +140,71 @@ _ROWS = (
     LayerType("ConvLSTM", (*_OF_MAPS, "convolution_param"), example=_MAPS, learns=True),
     LayerType("ConvLSTMReLU", _OF_MAPS, example=_MAPS, learns=True),
     LayerType("ConvolutionLSTM", ("recurrent_param",), example=_MAPS, learns=True),
-    LayerType("GRU", ("recurrent_param",), example=_STEPS, states=1, learns=True),
-    LayerType("LSTM", ("recurrent_param",), example=_STEPS, states=2, learns=True),
-    LayerType("LSTMController", ("recurrent_param",), example=_STEPS, states=2, learns=True),
-    LayerType("LSTMNew", ("recurrent_param",), example=_STEPS, states=2, learns=True),
-    LayerType("LSTMTopic", ("recurrent_param",), example=_STEPS, states=2, learns=True),
+    *_alike("GRU RNN VanillaRNN", parameters=("recurrent_param",), example=_STEPS, states=1, learns=True),
+    *_alike(
+        "LSTM LSTMController LSTMNew LSTMTopic",
+        parameters=("recurrent_param",),
+        example=_STEPS,
+        states=2,
+        learns=True,
+    ),
     LayerType("Lstm", example=_STEPS, learns=True),
-    LayerType("RNN", ("recurrent_param",), example=_STEPS, states=1, learns=True),
-    LayerType("VanillaRNN", ("recurrent_param",), example=_STEPS, states=1, learns=True),
     # Others with weights.
-    LayerType("DenseBlock", learns=True),
-    LayerType("GateRecurrent", learns=True),
-    LayerType("GateRecurrent2dnoind", learns=True),
-    LayerType("IRNN", learns=True),
-    LayerType("MultiStageMeanfield", learns=True),
-    LayerType("MultiStageMeanfieldAU3", learns=True),
-    LayerType("SpatialRecurrent", learns=True),
+    *_alike(
+        "DenseBlock GateRecurrent GateRecurrent2dnoind IRNN MultiStageMeanfield"
+        " MultiStageMeanfieldAU3 SpatialRecurrent",
+        learns=True,
+    ),
     # Rows and ids.
     LayerType("Embed", reads_ids=True, learns=True),
-    LayerType("InnerProduct", reads_rows=True, in_place=InPlace.OVERWRITES, learns=True),
-    LayerType("LinearTransform", reads_rows=True, in_place=InPlace.OVERWRITES, learns=True),
+    *_alike("InnerProduct LinearTransform", reads_rows=True, in_place=InPlace.OVERWRITES, learns=True),
     LayerType("Similarity", example=("NxC", "KxC"), in_place=InPlace.OVERWRITES, learns=True),
-    LayerType("Tiling", in_place=InPlace.OVERWRITES),
     # Tops with the axes of the bottoms.
-    LayerType("AbsVal", keeps_axes=True),
-    LayerType("BNLL", keeps_axes=True),
-    LayerType("BN", keeps_axes=True),
-    LayerType("BReLU", keeps_axes=True),
-    LayerType("BatchNorm", keeps_axes=True),
-    LayerType("Bias", keeps_axes=True),
-    LayerType("ChannelNorm", keeps_axes=True),
-    LayerType("Clip", keeps_axes=True),
-    LayerType("Concat", keeps_axes=True),
-    LayerType("Dropout", keeps_axes=True),
-    LayerType("ELU", keeps_axes=True),
-    LayerType("Eltwise", keeps_axes=True, in_place=InPlace.OVERWRITES),
-    LayerType("Exp", keeps_axes=True),
-    LayerType("Flip", keeps_axes=True, in_place=InPlace.OVERWRITES),
-    LayerType("Log", keeps_axes=True),
-    LayerType("GroupNorm", keeps_axes=True),
-    LayerType("HardSigmoid", keeps_axes=True),
-    LayerType("HardSwish", without_parameters=True, keeps_axes=True),
-    LayerType("Mish", without_parameters=True, keeps_axes=True),
-    LayerType("NormL2", without_parameters=True),
-    LayerType("Normalization", keeps_axes=True),
-    LayerType("NormalizationL2", without_parameters=True, keeps_axes=True),
-    LayerType("PReLU", keeps_axes=True),
+    *_alike(
+        "AbsVal BatchNorm Bias BN BNLL BReLU ChannelNorm Clip Concat Dropout ELU Exp GroupNorm"
+        " HardSigmoid Log Normalization Power PReLU ReLU Reverse Scale SeLU SeLu Sigmoid Split Swish"
+        " TanH Threshold",
+        keeps_axes=True,
+    ),
+    *_alike("Eltwise Flip ReverseAxis ShuffleChannel", keeps_axes=True, in_place=InPlace.OVERWRITES),
+    *_alike(
+        "HardSwish MaskPooling Mish NormalizationL2 SignedSqrt", without_parameters=True, keeps_axes=True
+    ),
     LayerType("PriorBoxClustered", ("prior_box_param",)),
-    LayerType("Power", keeps_axes=True),
-    LayerType("ReLU", keeps_axes=True),
     LayerType("ReLU6", ("relu_param", "relu6_param"), keeps_axes=True),
-    LayerType("Reverse", keeps_axes=True),
-    LayerType("ReverseAxis", keeps_axes=True, in_place=InPlace.OVERWRITES),
-    LayerType("Scale", keeps_axes=True),
-    LayerType("Sigmoid", keeps_axes=True),
-    LayerType("ShuffleChannel", keeps_axes=True, in_place=InPlace.OVERWRITES),
-    LayerType("SignedSqrt", without_parameters=True, keeps_axes=True),
-    LayerType("Split", keeps_axes=True),
-    LayerType("Swish", keeps_axes=True),
-    LayerType("TanH", keeps_axes=True),
-    LayerType("Threshold", keeps_axes=True),
     # The size of another blob.
-    LayerType("AutoCrop", without_parameters=True, sizes_from=1),
+    *_alike("AutoCrop CropHed Downsample", without_parameters=True, sizes_from=1),
     LayerType("Crop", sizes_from=1),
-    LayerType("CropHed", without_parameters=True, sizes_from=1),
-    LayerType("Downsample", sizes_from=1, without_parameters=True),
     # Not to be computed in place.
-    LayerType("Add", without_parameters=True, in_place=InPlace.OVERWRITES),
-    LayerType("Combination", in_place=InPlace.OVERWRITES),
-    LayerType("CropCenter", in_place=InPlace.OVERWRITES),
-    LayerType("DeephiResize", in_place=InPlace.OVERWRITES),
-    LayerType("DepthToSpace", in_place=InPlace.OVERWRITES),
-    LayerType("Division", in_place=InPlace.OVERWRITES),
-    LayerType("MIL", in_place=InPlace.OVERWRITES),
-    LayerType("Maxout", in_place=InPlace.OVERWRITES),
-    LayerType("Mul", in_place=InPlace.OVERWRITES),
-    LayerType("Pad", in_place=InPlace.OVERWRITES),
-    LayerType("ResizeBilinear", in_place=InPlace.OVERWRITES),
-    LayerType("ResizeNearestNeighbor", in_place=InPlace.OVERWRITES),
-    LayerType("BatchReindex", in_place=InPlace.OVERWRITES),
-    LayerType("BilinearInterpolation", in_place=InPlace.OVERWRITES),
+    *_alike(
+        "BatchReindex BatchToSpaceND BilinearInterpolation Combination CropCenter DeephiResize"
+        " DepthToSpace Division LRN MaskResize Maxout MergeCrop MIL Mul Pad Pooling Reorg"
+        " ResizeBilinear ResizeNearestNeighbor SpaceToBatchND SPP Tiling Unpooling Upsample",
+        in_place=InPlace.OVERWRITES,
+    ),
     LayerType("Convolution", in_place=InPlace.OVERWRITES, learns=True),
     LayerType(
         "DeformableConvolution", in_place=InPlace.OVERWRITES, example=("NxCxHxW", "NxKxHxW"), learns=True
     ),
     LayerType("Deconvolution", ("convolution_param",), in_place=InPlace.OVERWRITES, learns=True),
     LayerType("Filter", in_place=InPlace.MOVES_FORWARDS),
-    LayerType("Interp", in_place=InPlace.OVERWRITES, sizes_from=1),
-    LayerType("LRN", in_place=InPlace.OVERWRITES),
-    LayerType("Pooling", in_place=InPlace.OVERWRITES),
-    LayerType("Reorg", in_place=InPlace.OVERWRITES),
-    LayerType("Resample", in_place=InPlace.OVERWRITES, sizes_from=1),
-    LayerType("SPP", in_place=InPlace.OVERWRITES),
-    LayerType("Sum", without_parameters=True, in_place=InPlace.OVERWRITES),
-    LayerType("Unpooling", in_place=InPlace.OVERWRITES),
-    LayerType("Upsample", in_place=InPlace.OVERWRITES),
+    *_alike("Add Sum", without_parameters=True, in_place=InPlace.OVERWRITES),
+    *_alike("Interp Resample", in_place=InPlace.OVERWRITES, sizes_from=1),
     # Without parameters.
-    LayerType("GRUUnit", without_parameters=True),
-    LayerType("Silence", without_parameters=True),
+    *_alike("GRUUnit NormL2 Silence", without_parameters=True),
     # Code.
     LayerType("Proposal", example=("1xCxHxW", "1xCxHxW", "1x4")),
     LayerType("RPN", example=("1xCxHxW", "1xCxHxW", "1x3")),
     LayerType("Python", is_code=True),
     # What reads nothing.
-    LayerType("ContinuationIndicator", role=Role.CONSTANT),
-    LayerType("DummyData", role=Role.CONSTANT),
-    LayerType("Input", role=Role.CONSTANT),
-    LayerType("Parameter", role=Role.CONSTANT),
+    *_alike("ContinuationIndicator DummyData Input Parameter", role=Role.CONSTANT),
     # Data.
-    LayerType("AnnotatedData", role=Role.DATA),
-    LayerType("Data", role=Role.DATA),
-    LayerType("DenseImageData", role=Role.DATA),
+    *_alike("AnnotatedData Data DenseImageData ImageData MemoryData VideoData WindowData", role=Role.DATA),
     LayerType("HDF5Data", role=Role.DATA, labels_from=None),
-    LayerType("ImageData", role=Role.DATA),
     LayerType("ImageSegData", role=Role.DATA, labels_until=2),
-    LayerType("MemoryData", role=Role.DATA),
-    LayerType("VideoData", role=Role.DATA),
-    LayerType("WindowData", role=Role.DATA),
     # What changes data while a net is trained.
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
-    LayerType("DetectNetTransformation", passes_on=1),
-    LayerType("GradientScaler", passes_on=1),
-    LayerType("LabelSpecificAdd", passes_on=1),
-    LayerType("Noise", passes_on=1),
+    *_alike("DetectNetTransformation GradientScaler LabelSpecificAdd Noise", passes_on=1),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
     LayerType("Python TripletSampleLayer", passes_on=1, is_code=True),
     LayerType("Python TripletSelectLayer", passes_on=1, is_code=True),

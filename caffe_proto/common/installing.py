@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from prototrt.caffe_proto.common.errors import ConversionError
+from prototrt.caffe_proto.common.errors import BuildError, ConversionError
 
 _NAME = "prototrt"
 _ON_WINDOWS = os.name == "nt"
@@ -27,6 +29,17 @@ def refuse_without(
     """Raise an error with the way to install a module that is not there, before the work for which it is needed."""
     if importlib.util.find_spec(module) is None:
         raise error(problem, where=where, fix=pip_install(_EXTRAS[module]))
+
+
+def imported(module: str, what: str, extra: str) -> ModuleType:
+    """A module that not everybody has. Raises ``BuildError`` with the way to install it; ``what`` needs it."""
+    try:
+        return importlib.import_module(module)
+    except (ImportError, OSError) as error:
+        raise BuildError(
+            f"{what} needs the package {module.partition('.')[0]}, which cannot be imported: {error}",
+            fix=pip_install(extra),
+        ) from error
 
 
 def pip_install(extra: str) -> str:

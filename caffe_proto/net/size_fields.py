@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
-
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.fields import FieldPath
+from prototrt.caffe_proto.text.scalars import RANGES
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
-
-_WHOLE = {
-    FieldDescriptor.CPPTYPE_INT32,
-    FieldDescriptor.CPPTYPE_INT64,
-    FieldDescriptor.CPPTYPE_UINT32,
-    FieldDescriptor.CPPTYPE_UINT64,
-}
 
 
 def numbers_of_fields(entry: LayerEntry) -> dict[FieldPath, list[int]]:
@@ -38,7 +30,7 @@ def _numbers_at(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, 
         if field.message_type is not None:
             for part in each:
                 yield from _numbers_at(part, inner)
-        elif field.cpp_type in _WHOLE:
+        elif field.cpp_type in RANGES:
             yield from ((inner, int(number)) for number in each)
 
 

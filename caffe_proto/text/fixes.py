@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.suggestions import MOST_NAMES, choices, close_n
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import FIELDS
 from prototrt.caffe_proto.text.findings import Finding
-from prototrt.caffe_proto.text.scalars import BadValueError, scalar
+from prototrt.caffe_proto.text.scalars import RANGES, BadValueError, scalar
 from prototrt.caffe_proto.text.tokens import tokens
 
 
@@ -65,14 +65,7 @@ ANY_VALUE = "VALUE"
 """What stands for a value in a fix. Whoever fills it in as it stands has no placeholder of this name."""
 _SHORTEST = 2
 """Letters that do not yet tell one message from others."""
-_NUMBERS = (
-    FieldDescriptor.CPPTYPE_DOUBLE,
-    FieldDescriptor.CPPTYPE_FLOAT,
-    FieldDescriptor.CPPTYPE_INT32,
-    FieldDescriptor.CPPTYPE_INT64,
-    FieldDescriptor.CPPTYPE_UINT32,
-    FieldDescriptor.CPPTYPE_UINT64,
-)
+_NUMBERS = (*RANGES, FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 _NEEDED = ("dim", "input_dim", "kernel_h", "kernel_size", "kernel_w", "num_output")
 """Numbers without which a net means nothing, or another thing."""
 _QUOTED_NUMBER = re.compile(r"""(["'])[-+.0-9eE]+\1""")

@@ -15,12 +15,13 @@ from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.schema import Message, is_repeated
 from prototrt.caffe_proto.text.tokens import BLANKS, FLOAT, INTEGER, TokenKind, tokens
 
-_RANGES = {
+RANGES = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
     FieldDescriptor.CPPTYPE_UINT32: (0, 2**32 - 1),
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
+"""The types of whole numbers, and the smallest and the largest number of each."""
 _BOOLS = {"true": True, "True": True, "t": True, "false": False, "False": False, "f": False}
 _INFINITIES = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 _SIMPLE_ESCAPES = dict(zip("abfnrtv\\'\"?", "\a\b\f\n\r\t\v\\'\"?", strict=True))
@@ -56,8 +57,8 @@ def scalar(field: FieldDescriptor, text: str) -> Scalar:
 @cache
 def _reader(field: FieldDescriptor) -> Callable[[str], Scalar]:
     kind = field.cpp_type
-    if kind in _RANGES:
-        return partial(_integer, *_RANGES[kind])
+    if kind in RANGES:
+        return partial(_integer, *RANGES[kind])
     if kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE):
         return _float
     if kind == FieldDescriptor.CPPTYPE_BOOL:

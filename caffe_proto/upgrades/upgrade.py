@@ -19,49 +19,20 @@ from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet
 from prototrt.caffe_proto.upgrades.upgrade_v0 import PlacedLayer, v1_from_v0
 
-# V1's words for the types. No rule leads from them to the current names. Source: ``UpgradeV1LayerType``.
-_TYPES = {
+_UNUSUAL_TYPES = {
     "NONE": "",
     "ABSVAL": "AbsVal",
-    "ACCURACY": "Accuracy",
     "ARGMAX": "ArgMax",
     "BNLL": "BNLL",
-    "CONCAT": "Concat",
-    "CONTRASTIVE_LOSS": "ContrastiveLoss",
-    "CONVOLUTION": "Convolution",
-    "DATA": "Data",
-    "DECONVOLUTION": "Deconvolution",
-    "DROPOUT": "Dropout",
-    "DUMMY_DATA": "DummyData",
-    "ELTWISE": "Eltwise",
-    "EUCLIDEAN_LOSS": "EuclideanLoss",
-    "EXP": "Exp",
-    "FLATTEN": "Flatten",
     "HDF5_DATA": "HDF5Data",
     "HDF5_OUTPUT": "HDF5Output",
-    "HINGE_LOSS": "HingeLoss",
-    "IM2COL": "Im2col",
-    "IMAGE_DATA": "ImageData",
-    "INFOGAIN_LOSS": "InfogainLoss",
-    "INNER_PRODUCT": "InnerProduct",
     "LRN": "LRN",
-    "MEMORY_DATA": "MemoryData",
-    "MULTINOMIAL_LOGISTIC_LOSS": "MultinomialLogisticLoss",
     "MVN": "MVN",
-    "POOLING": "Pooling",
-    "POWER": "Power",
     "RELU": "ReLU",
-    "SIGMOID": "Sigmoid",
-    "SIGMOID_CROSS_ENTROPY_LOSS": "SigmoidCrossEntropyLoss",
-    "SILENCE": "Silence",
-    "SLICE": "Slice",
-    "SOFTMAX": "Softmax",
     "SOFTMAX_LOSS": "SoftmaxWithLoss",
-    "SPLIT": "Split",
     "TANH": "TanH",
-    "THRESHOLD": "Threshold",
-    "WINDOW_DATA": "WindowData",
 }
+"""V1's words for types whose current names do not follow from them. Source: ``UpgradeV1LayerType``."""
 _TRANSFORMED_DATA = {
     "DATA": "data_param",
     "IMAGE_DATA": "image_data_param",
@@ -98,7 +69,8 @@ class LayerEntry:
 
 def type_of_v1(number: int) -> str:
     """The current name of a V1 type, given by its number in the enum; empty for ``NONE`` and unknown numbers."""
-    return _TYPES[enum_name("V1LayerParameter.LayerType", number) or "NONE"]
+    word = enum_name("V1LayerParameter.LayerType", number) or "NONE"
+    return _UNUSUAL_TYPES.get(word, type_of_fork(word))
 
 
 def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:

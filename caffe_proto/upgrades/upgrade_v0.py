@@ -25,33 +25,16 @@ class PlacedLayer:
     warnings: tuple[str, ...] = ()
 
 
-_TYPES = {
-    "accuracy": "ACCURACY",
-    "bnll": "BNLL",
-    "concat": "CONCAT",
+_SAME_TYPES = (
+    "accuracy bnll concat data dropout euclidean_loss flatten hdf5_data hdf5_output im2col infogain_loss"
+    " lrn multinomial_logistic_loss relu sigmoid softmax softmax_loss split tanh window_data"
+)
+_TYPES = {name: name.upper() for name in _SAME_TYPES.split()} | {
     "conv": "CONVOLUTION",
-    "data": "DATA",
-    "dropout": "DROPOUT",
-    "euclidean_loss": "EUCLIDEAN_LOSS",
-    "flatten": "FLATTEN",
-    "hdf5_data": "HDF5_DATA",
-    "hdf5_output": "HDF5_OUTPUT",
-    "im2col": "IM2COL",
     "images": "IMAGE_DATA",
-    "infogain_loss": "INFOGAIN_LOSS",
     "innerproduct": "INNER_PRODUCT",
-    "lrn": "LRN",
-    "multinomial_logistic_loss": "MULTINOMIAL_LOGISTIC_LOSS",
     "pool": "POOLING",
-    "relu": "RELU",
-    "sigmoid": "SIGMOID",
-    "softmax": "SOFTMAX",
-    "softmax_loss": "SOFTMAX_LOSS",
-    "split": "SPLIT",
-    "tanh": "TANH",
-    "window_data": "WINDOW_DATA",
 }
-
 # The new place of each flat field, by type: (message, field). "*" stands for every type.
 _CONV, _POOL, _FC, _LRN = "convolution_param", "pooling_param", "inner_product_param", "lrn_param"
 _DATA = {"data": "data_param", "hdf5_data": "hdf5_data_param", "images": "image_data_param"}

@@ -29,6 +29,7 @@ class FusedCell(Op):
     __slots__ = ()
     hidden: int
     reverse: bool
+    kind: ClassVar[str]
     states: ClassVar[int] = 1
 
     def shape(self, *inputs: Shape) -> list[Shape]:
@@ -45,6 +46,7 @@ class FusedLSTM(FusedCell):
     hidden: int
     reverse: bool
 
+    kind: ClassVar[str] = "LSTM"
     states: ClassVar[int] = 2
     constants: ClassVar[tuple[int, ...]] = (3, 4, 5)
 
@@ -57,6 +59,7 @@ class FusedGRU(FusedCell):
     reverse: bool
     resets_after: bool
 
+    kind: ClassVar[str] = "GRU"
     constants: ClassVar[tuple[int, ...]] = (2, 3, 4, 5)
 
 
@@ -68,6 +71,7 @@ class FusedRNN(FusedCell):
     reverse: bool
     activation: str
 
+    kind: ClassVar[str] = "RNN"
     constants: ClassVar[tuple[int, ...]] = (2, 3, 4)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.common.installing import imported
 from prototrt.surgery.ir import DType, Graph, walk
 
 # onnx.TensorProto's numbers, as in the file.
@@ -50,10 +48,4 @@ def element_type(dtype: np.dtype[Any]) -> int:
 
 def import_package(name: str) -> ModuleType:
     """``onnx`` or ``onnxruntime``. Raises ``BuildError`` with the command that installs it."""
-    try:
-        return importlib.import_module(name)
-    except (ImportError, OSError) as error:
-        raise BuildError(
-            f"ONNX needs the package {name.partition('.')[0]}, which cannot be imported: {error}",
-            fix=pip_install("onnx"),
-        ) from error
+    return imported(name, "ONNX", "onnx")

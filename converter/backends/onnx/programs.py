@@ -16,8 +16,6 @@ from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.options import ExportOptions
 from prototrt.surgery.ir import Array, Graph
 
-FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
-"""The setting with which OpenVINO computes in float32 on every processor."""
 PACKAGES = {"opencv": "opencv-python", "openvino": "openvino"}
 
 

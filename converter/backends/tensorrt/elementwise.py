@@ -8,32 +8,16 @@ from prototrt.converter.backends.tensorrt.lowering import lowers
 from prototrt.converter.backends.tensorrt.network import Network, Tensor
 from prototrt.surgery.ops import Binary, BinaryKind, Cast, Identity, Power, Unary, UnaryKind
 
-_BINARY = {
+_OTHER_NAMES = {
     BinaryKind.ADD: "SUM",
     BinaryKind.SUBTRACT: "SUB",
     BinaryKind.MULTIPLY: "PROD",
     BinaryKind.DIVIDE: "DIV",
     BinaryKind.MAXIMUM: "MAX",
     BinaryKind.MINIMUM: "MIN",
-    BinaryKind.GREATER: "GREATER",
-    BinaryKind.EQUAL: "EQUAL",
-    BinaryKind.AND: "AND",
-    BinaryKind.OR: "OR",
-}
-_UNARY = {
-    UnaryKind.ABS: "ABS",
-    UnaryKind.CEIL: "CEIL",
-    UnaryKind.COS: "COS",
-    UnaryKind.ERF: "ERF",
-    UnaryKind.EXP: "EXP",
-    UnaryKind.FLOOR: "FLOOR",
-    UnaryKind.LOG: "LOG",
     UnaryKind.NEGATIVE: "NEG",
-    UnaryKind.NOT: "NOT",
-    UnaryKind.SIGN: "SIGN",
-    UnaryKind.SIN: "SIN",
-    UnaryKind.SQRT: "SQRT",
 }
+"""TensorRT's operations that are not called as our kinds are."""
 
 
 def elementwise(network: Network, a: Tensor, b: Tensor, kind: str) -> Tensor:
@@ -53,12 +37,12 @@ def number_like(network: Network, x: Tensor, number: float) -> Tensor:
 
 @lowers(Binary)
 def binary(network: Network, op: Binary, a: Tensor, b: Tensor) -> list[Tensor]:
-    return [elementwise(network, a, b, _BINARY[op.kind])]
+    return [elementwise(network, a, b, _OTHER_NAMES.get(op.kind, op.kind.name))]
 
 
 @lowers(Unary)
 def unary(network: Network, op: Unary, x: Tensor) -> list[Tensor]:
-    return [unary_layer(network, x, _UNARY[op.kind])]
+    return [unary_layer(network, x, _OTHER_NAMES.get(op.kind, op.kind.name))]
 
 
 @lowers(Power)

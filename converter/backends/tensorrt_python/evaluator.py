@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from prototrt.converter.backends.python_source import SourceText
 from prototrt.converter.backends.readback import NetworkInterpreter
 from prototrt.converter.backends.tensorrt.api import Backend, find_backend
 from prototrt.converter.backends.tensorrt_python.export import program_of
-from prototrt.converter.backends.tensorrt_python.source import ProgramText
 from prototrt.surgery.ir import Array, Graph
 
 _FILE = Path("build.py")
@@ -30,7 +30,7 @@ class ApiProgramEvaluator:
 class ProgramNetwork:
     """The network that a program makes, with what must live as long as it."""
 
-    def __init__(self, program: ProgramText, backend: Backend) -> None:
+    def __init__(self, program: SourceText, backend: Backend) -> None:
         self.trt = backend.trt
         self._builder = backend.builder(self.trt.Logger(self.trt.Logger.ERROR))
         self.definition = self._builder.create_network(backend.network_flags())

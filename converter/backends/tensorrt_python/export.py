@@ -7,19 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt import __version__
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError, raise_all
 from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.weights.safetensors import write_safetensors
+from prototrt.converter.backends.python_source import SourceText, write_source
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.converter.backends.tensorrt.builder import fill_network
 from prototrt.converter.backends.tensorrt_python.recording import RecordedNetwork
-from prototrt.converter.backends.tensorrt_python.source import ProgramText, program_text
-from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
-from prototrt.converter.files.writing.publication import publication
+from prototrt.converter.backends.tensorrt_python.source import program_text
 from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign
-from prototrt.converter.files.writing.texts import python, write_text
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.ops import Plugin
 
@@ -42,27 +38,11 @@ def export_tensorrt_python(
     refuse_other("export_tensorrt_python", graph, Graph)
     refuse_foreign("path", os.fspath(path))
     source, network = program_of(graph, Path(path), keep_batch_norm)
-    weights = module_weights(os.fspath(path))
-    with publication(path) as files:
-        write_text(files, path, source.text, python)
-        with files.create(weights) as stream:
-            about = {"format": "pt", "written_by": f"prototrt {__version__}"}
-            write_safetensors(stream, source.arrays, about)
-        refuse_changed_files(graph)
-        facts = {"weights": Path(weights).name, "tensors": len(source.arrays)}
-        manifest = {
-            **graph_facts(graph),
-            "nodes": network.primitives,
-            "layers": network.definition.num_layers,
-            "tensorrt_python": facts,
-            **(notes or {}),
-        }
-        return describe(files, path, manifest, header)
+    facts = {"nodes": network.primitives, "layers": network.definition.num_layers, **(notes or {})}
+    return write_source(graph, path, source, "tensorrt_python", facts, header)
 
 
-def program_of(
-    graph: Graph, path: Path, keep_batch_norm: bool = False
-) -> tuple[ProgramText, RecordedNetwork]:
+def program_of(graph: Graph, path: Path, keep_batch_norm: bool = False) -> tuple[SourceText, RecordedNetwork]:
     """The program for a graph, and the network whose calls it has."""
     _refuse_plugins(graph)
     network = fill_network(RecordedNetwork(find_backend()), graph, keep_batch_norm=keep_batch_norm)

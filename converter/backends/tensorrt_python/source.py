@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from prototrt import __version__
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.python_source import WORDS, literal
 from prototrt.caffe_proto.common.records import dataclass, field
-from prototrt.caffe_proto.common.visible import visible_line
+from prototrt.converter.backends.python_source import SourceText, heading, plain, value_rows
 from prototrt.converter.backends.tensorrt_python import frame
 from prototrt.converter.backends.tensorrt_python.recording import (
     NodeCalls,
@@ -34,21 +33,13 @@ from prototrt.converter.backends.tensorrt_python.statements import (
 from prototrt.converter.backends.tensorrt_python.values import Arrays
 from prototrt.converter.backends.torch.expressions import in_tuple
 from prototrt.converter.backends.torch.names import identifier
-from prototrt.surgery.ir import Array, Graph, Value
+from prototrt.surgery.ir import Graph, Value
 
 _MOST_TOGETHER = 40
 """TensorRT layers of a function, unless one Caffe layer has more."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramText:
-    """The text of a program, and the arrays of its file of weights."""
-
-    text: str
-    arrays: dict[str, Array]
-
-
-def program_text(graph: Graph, network: RecordedNetwork, file: Path, weights: str) -> ProgramText:
+def program_text(graph: Graph, network: RecordedNetwork, file: Path, weights: str) -> SourceText:
     """The program that makes this network, which was made from the graph."""
     writer = _StatementWriter(network)
     functions = writer.functions()
@@ -58,7 +49,7 @@ def program_text(graph: Graph, network: RecordedNetwork, file: Path, weights: st
         head.append(_sizes(graph))
         sections.insert(0, _shapes(graph))
     code = "\n\n".join(head) + "\n\n\n" + "\n\n\n".join(sections) + "\n"
-    return ProgramText(code, writer.arrays.by_alignment)
+    return SourceText(code, writer.arrays.by_alignment)
 
 
 @dataclass(slots=True)
@@ -178,13 +169,8 @@ def _name(block: _Block) -> str:
 
 
 def _title(block: _Block) -> str:
-    first, last = _plain(block.layers[0]), _plain(block.layers[-1])
+    first, last = plain(block.layers[0]), plain(block.layers[-1])
     return f"Add Caffe's layer {first}." if first == last else f"Add Caffe's layers {first} to {last}."
-
-
-def _plain(text: str) -> str:
-    """Text for a docstring, in which nothing acts."""
-    return visible_line(text).replace("\\", "/").replace('"', "'")
 
 
 def _tensors(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
@@ -212,14 +198,12 @@ def _layer_tensors(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
 
 def _docstring(graph: Graph, file: Path) -> str:
     """What a reader must know: where the file comes from, shapes, and states."""
-    files = " and ".join(_plain(Path(source.file).name) for source in graph.sources)
-    lines = [f"{_plain(graph.name or file.stem)}: a Caffe net as a program for TensorRT's API.", ""]
-    lines += [f"Written by prototrt {__version__}{f' from {files}' if files else ''}.", ""]
-    lines += [*textwrap.wrap(frame.ABOUT.format(file=_plain(file.name)), 100), ""]
+    lines = heading(graph, file.stem, "a program for TensorRT's API")
+    lines += [*textwrap.wrap(frame.ABOUT.format(file=plain(file.name)), 100), ""]
     states = {pair.output: pair.input for pair in graph.recurrences}
     lines += _table("Inputs", graph.inputs) + _table("Outputs", graph.outputs)
     if states:
-        pairs = [f"    {_plain(output.name)} -> {_plain(value.name)}" for output, value in states.items()]
+        pairs = [f"    {plain(output.name)} -> {plain(value.name)}" for output, value in states.items()]
         lines += [
             "States: after each call, copy the output into the input; begin with zeros.",
             "",
@@ -230,9 +214,7 @@ def _docstring(graph: Graph, file: Path) -> str:
 
 
 def _table(title: str, values: Sequence[Value]) -> list[str]:
-    width = max((len(_plain(value.name)) for value in values), default=0)
-    rows = [(_plain(each.name), each.dtype.value, ", ".join(map(str, each.shape))) for each in values]
-    return [f"{title}:", "", *(f"    {name:{width}}  {dtype} ({shape})" for name, dtype, shape in rows), ""]
+    return [f"{title}:", "", *value_rows(values, {}), ""]
 
 
 def _sizes(graph: Graph) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.converter.backends.torch.blobs import KeysOfArrays
 from prototrt.surgery.ir import Array, Node, Value
 from prototrt.surgery.ir.uniform_constants import memory_of
-from prototrt.surgery.passes.onnx_cells import FusedCell, FusedGRU, FusedLSTM, FusedRNN
+from prototrt.surgery.passes.onnx_cells import FusedCell, FusedRNN
 from prototrt.surgery.recurrent.gates import ORDERS, reordered
 
 
@@ -22,7 +22,7 @@ def constructor(node: Node) -> str:
     op, width = _op(node), node.inputs[_op(node).states].shape[-1]
     if isinstance(op, FusedRNN) and op.activation == "Relu":
         return f'nn.RNN({width}, {op.hidden}, nonlinearity="relu")'
-    return f"nn.{_kind(op)}({width}, {op.hidden})"
+    return f"nn.{op.kind}({width}, {op.hidden})"
 
 
 def arrays(node: Node, reordered_before: dict[object, Array]) -> Mapping[str, Array]:
@@ -30,7 +30,7 @@ def arrays(node: Node, reordered_before: dict[object, Array]) -> Mapping[str, Ar
 
     An array that is in ``reordered_before`` stays the same one: layers may share it.
     """
-    rows, kind = _rows(node), _kind(_op(node))
+    rows, kind = _rows(node), _op(node).kind
     for array in rows.values():
         if memory_of(array) not in reordered_before:
             reordered_before[memory_of(array)] = reordered(array, kind, "caffe", "pytorch")
@@ -40,7 +40,7 @@ def arrays(node: Node, reordered_before: dict[object, Array]) -> Mapping[str, Ar
 
 def note_blobs(node: Node, module: str, keys: KeysOfArrays) -> None:
     """Note which tensors of this module the blobs are: a single bias is the sum of two."""
-    rows, orders = _rows(node), ORDERS[_kind(_op(node))]
+    rows, orders = _rows(node), ORDERS[_op(node).kind]
     order = [orders["pytorch"].index(gate) for gate in orders["caffe"]]
     for name, array in rows.items():
         summands = [name] if name != "bias_ih_l0" or "bias_hh_l0" in rows else [name, "bias_hh_l0"]
@@ -86,7 +86,3 @@ def is_reverse(node: Node) -> bool:
 def _op(node: Node) -> FusedCell:
     assert isinstance(node.op, FusedCell)
     return node.op
-
-
-def _kind(op: FusedCell) -> str:
-    return {FusedLSTM: "LSTM", FusedGRU: "GRU", FusedRNN: "RNN"}[type(op)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import tempfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.installing import pip_install, refuse_without
+from prototrt.caffe_proto.common.installing import imported, refuse_without
 from prototrt.converter.backends.torch.export import export_torch
 from prototrt.surgery.ir import Array, Graph
 
@@ -30,7 +29,7 @@ class TorchEvaluator:
     """
 
     def __init__(self, graph: Graph, device: str = "cpu") -> None:
-        self._torch, _ = _import("torch"), _import("safetensors")
+        self._torch, _ = (imported(name, "a PyTorch module", "torch") for name in ("torch", "safetensors"))
         self._device = device
         states = [pair.input for pair in graph.recurrences if not pair.exposed]
         self._arguments = [value for value in graph.inputs if value not in states] + states
@@ -58,16 +57,6 @@ class TorchEvaluator:
             value.name: result.detach().cpu().numpy()
             for value, result in zip(self._outputs, results, strict=True)
         }
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except (ImportError, OSError) as error:
-        raise BuildError(
-            f"a PyTorch module needs the package {name}, which cannot be imported: {error}",
-            fix=pip_install("torch"),
-        ) from error
 
 
 def _execute(path: Path) -> Any:

@@ -8,17 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prototrt import __version__
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.weights.safetensors import write_safetensors
+from prototrt.converter.backends.python_source import write_source
 from prototrt.converter.backends.torch.names import identifier
 from prototrt.converter.backends.torch.source import module_text
-from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
-from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign
-from prototrt.converter.files.writing.texts import python, write_text
 from prototrt.surgery.ir import Graph, walk
 from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.pipeline import lowered
@@ -48,23 +44,9 @@ def export_torch(
             fix=Worded("use {}", Option("precision", "fp32")),
         )
     _refuse_name(Path(path))
-    weights = module_weights(os.fspath(path))
-    source = module_text(lowered(graph, "torch"), Path(weights).name)
-    with publication(path) as files:
-        write_text(files, path, source.text, python)
-        with files.create(weights) as stream:
-            write_safetensors(
-                stream, source.arrays, {"format": "pt", "written_by": f"prototrt {__version__}"}
-            )
-        refuse_changed_files(graph)
-        facts = {"weights": Path(weights).name, "tensors": len(source.arrays)}
-        manifest = {
-            **graph_facts(graph),
-            "nodes": len([*walk(graph)]),
-            "torch": facts,
-            **(notes or {}),
-        }
-        return describe(files, path, manifest, header)
+    source = module_text(lowered(graph, "torch"), Path(module_weights(os.fspath(path))).name)
+    facts = {"nodes": len([*walk(graph)]), **(notes or {})}
+    return write_source(graph, path, source, "torch", facts, header)
 
 
 def _refuse_name(path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from prototrt import __version__
 from prototrt.caffe_proto.common.python_source import literal
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.weights.module_state import TABLE
+from prototrt.converter.backends.python_source import SourceText, heading, plain, value_rows
 from prototrt.converter.backends.torch import cells
 from prototrt.converter.backends.torch.blobs import KeysOfArrays, facts_of_layer, is_learned, table_of_blobs
 from prototrt.converter.backends.torch.cells import is_cell
@@ -42,14 +42,6 @@ _MOST_INLINE = 3
 """Primitives of a layer that may be one expression."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleText:
-    """The text of a module, and its arrays by their keys in its state dict."""
-
-    text: str
-    arrays: dict[str, Array]
-
-
 @dataclass(slots=True)
 class _Net:
     """The lines of the class while they are written."""
@@ -60,7 +52,7 @@ class _Net:
     attributes: PythonNames = field(default_factory=lambda: PythonNames(MODULE_NAMES))
 
 
-def module_text(graph: Graph, weights_file: str) -> ModuleText:
+def module_text(graph: Graph, weights_file: str) -> SourceText:
     """The module of a graph, whose weights are in a file beside it."""
     names = PythonNames()
     name = names.new(class_name(graph.name or "net"), "")
@@ -78,7 +70,7 @@ def module_text(graph: Graph, weights_file: str) -> ModuleText:
     code = "\n\n\n".join(sections)
     path = f"WEIGHTS = Path(__file__).with_name({literal(weights_file)})"
     docstring = writer.docstring(name)
-    return ModuleText(f"{docstring}\n\n{_imports(code)}\n\n{path}\n\n\n{code}\n", writer.net.arrays)
+    return SourceText(f"{docstring}\n\n{_imports(code)}\n\n{path}\n\n\n{code}\n", writer.net.arrays)
 
 
 class _NetText:
@@ -301,9 +293,7 @@ class _NetText:
         graph = self.graph
         states = {pair.output for pair in graph.recurrences if not pair.exposed}
         outputs = [value for value in graph.outputs if value not in states]
-        lines = [f"{_plain(graph.name or name)}: a Caffe net as a PyTorch module.", ""]
-        files = " and ".join(_plain(Path(source.file).name) for source in graph.sources)
-        lines += [f"Written by prototrt {__version__}{f' from {files}' if files else ''}.", ""]
+        lines = heading(graph, name, "a PyTorch module")
         lines += [*_table("Arguments", self.inputs, self._arguments), *_table("Results", outputs, {})]
         if self.states:
             lines += [*_table("States", self.states, self._arguments)]
@@ -318,7 +308,7 @@ class _NetText:
             note = str(warning)
             for source in graph.sources:  # folders of this machine mean nothing to whoever reads the module
                 note = note.replace(source.file, Path(source.file).name)
-            lines += [*textwrap.wrap(f"Note: {_plain(note)}", 88), ""]
+            lines += [*textwrap.wrap(f"Note: {plain(note)}", 88), ""]
         return "\n".join(['"""' + lines[0], *lines[1:-1], '"""'])
 
     @property
@@ -346,20 +336,8 @@ _LOAD = '''def load(path: str | Path = WEIGHTS) -> NAME:
     return net.eval()'''
 
 
-def _plain(text: str) -> str:
-    """Text for a docstring, in which nothing acts."""
-    return visible_line(text).replace("\\", "/").replace('"', "'")
-
-
 def _table(title: str, values: Sequence[Value], names: Mapping[Value, str]) -> list[str]:
-    """A line for each value: its name, type and shape."""
-    rows = [(names.get(value) or _plain(value.name), value) for value in values]
-    width = max((len(name) for name, _ in rows), default=0)
-    texts = [
-        f"    {name:{width}}  {value.dtype.value} ({', '.join(map(str, value.shape))})"
-        for name, value in rows
-    ]
-    return [f"{title}:", *texts, ""]
+    return [f"{title}:", *value_rows(values, names), ""]
 
 
 def _ties(arrays: Mapping[str, Array]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from prototrt.surgery.ir import Array, Graph, size_at
 
 if TYPE_CHECKING:
     from prototrt.converter.running.runtime.engine import Engine
-    from prototrt.converter.running.runtime.resident import Resident
+    from prototrt.converter.running.runtime.memory import Memory
 
 WARM_UP, CALLS = 10, 100
 SECONDS_AT_MOST = 10.0
@@ -116,7 +116,6 @@ def _of_ways(
 
 def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile: bool) -> Benchmark:
     from prototrt.converter.running.runtime.memory import Memory
-    from prototrt.converter.running.runtime.resident import Resident
 
     engine = session.engine
     device = engine.device
@@ -137,6 +136,22 @@ def _of_engine(session: Session, feeds: Mapping[str, Array], calls: int, profile
     finally:
         memory.close(stream)
     return Benchmark(tuple(timings), layers, tuple(notes))
+
+
+class Resident:
+    """A copy of an array on the GPU, in memory that ``memory`` frees. A session takes it like that of any library."""
+
+    def __init__(self, memory: Memory, array: Array, stream: int) -> None:
+        self.address = memory.allocate(array.nbytes)
+        memory.device.upload(self.address, array, stream)
+        memory.device.synchronize(stream)
+        self.__cuda_array_interface__: dict[str, Any] = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (self.address, False),
+            "stream": None,  # it is there already
+            "version": 3,
+        }
 
 
 def _resident(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -140,10 +140,6 @@ def _wrong_with(one: Value, other: Value, promised: Signature) -> str | None:
         return f'but "{other.name}" is not an output'
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return f"but the one is {_description(other)}, the other {_description(one)}"
-    if len(list(_pairs_with(one, other, promised))) > 1:
+    if sum(pair.input is one or pair.output is other for pair in promised.recurrences) > 1:
         return "and one of them is also in another pair"
     return None
-
-
-def _pairs_with(one: Value, other: Value, promised: Signature) -> Iterator[object]:
-    return (pair for pair in promised.recurrences if pair.input is one or pair.output is other)

@@ -20,6 +20,7 @@ from prototrt.converter.running.runtime.device import (
     START_AGAIN,
     CaptureError,
     MissingPackageError,
+    Rows,
     handle_of,
 )
 from prototrt.surgery.ir import Array
@@ -137,20 +138,9 @@ class CudaPythonDevice:
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._copy(target, source, size, "cudaMemcpyDeviceToDevice", stream)
 
-    def copy_rows(
-        self,
-        target: int,
-        target_stride: int,
-        source: int,
-        source_stride: int,
-        size: int,
-        rows: int,
-        stream: int,
-    ) -> None:
+    def copy_rows(self, target: Rows, source: Rows, size: int, count: int, stream: int) -> None:
         kind = self.cuda.cudaMemcpyKind.cudaMemcpyDeviceToDevice
-        self._call(
-            "cudaMemcpy2DAsync", target, target_stride, source, source_stride, size, rows, kind, stream
-        )
+        self._call("cudaMemcpy2DAsync", *target, *source, size, count, kind, stream)
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CudaGraph:
         if stream in LEGACY_DEFAULT_STREAMS:

@@ -16,6 +16,8 @@ DeviceName: TypeAlias = Literal["cuda-python", "pycuda"]
 ALIGNMENT = 256
 """Bytes. TensorRT needs every address to be a multiple of this."""
 
+Rows: TypeAlias = tuple[int, int]
+"""The address of the first of several rows, and the bytes from the beginning of one to that of the next."""
 DEFAULT_STREAM = 0
 LEGACY_DEFAULT_STREAMS = (DEFAULT_STREAM, 1)
 """Two numbers of the stream that all others wait for. Work on it cannot be captured."""
@@ -87,17 +89,8 @@ class Device(Protocol):
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """From one place on the device to another."""
 
-    def copy_rows(
-        self,
-        target: int,
-        target_stride: int,
-        source: int,
-        source_stride: int,
-        size: int,
-        rows: int,
-        stream: int,
-    ) -> None:
-        """``rows`` times ``size`` bytes on the device, with the given distances between their beginnings."""
+    def copy_rows(self, target: Rows, source: Rows, size: int, count: int, stream: int) -> None:
+        """``count`` rows of ``size`` bytes, from one place on the device to another."""
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         """Record what ``enqueue`` queues, without running it. Raises ``CaptureError``."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from threading import Lock
 from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.common.errors import EngineError, UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_CACHE, open_regular, refuse_size
-from prototrt.caffe_proto.common.permissions import foreign_owner, who_may_change
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.writing.files import atomic_write
 from prototrt.converter.files.writing.ownership import DerivedPath
@@ -96,14 +96,19 @@ class KernelCache:
 
 
 def _refuse_others(stream: BinaryIO, file: str) -> None:
-    """Raise ``EngineError`` for a file that another user may have written."""
-    who, owner = who_may_change(stream), foreign_owner(stream)
-    if who is None and owner is None:
+    """Raise ``EngineError`` for a file that another user may have written; Windows grants rights in another way."""
+    if os.name != "posix":
+        return
+    status = os.fstat(stream.fileno())
+    if status.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        who = "every user" if status.st_mode & stat.S_IWOTH else "its group"
+        problem = f"{who} may change this file, expected {_KERNELS}"
+    elif status.st_uid not in (0, os.geteuid()):
+        problem = f"this file belongs to user {status.st_uid}, expected {_KERNELS}"
+    else:
         return
     raise EngineError(
-        f"{who} may change this file, expected {_KERNELS}"
-        if who is not None
-        else f"this file belongs to user {owner}, expected {_KERNELS}",
+        problem,
         where=file,
         because="the engine is pinned, and TensorRT would also run these kernels, which no manifest lists",
         fix=Worded("remove it, and give {} in a folder of your own", Option("runtime_cache", file)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def load_plan(
     if not Path(f"{file}.json").exists():
         if trust is not True:
             raise _no_manifest(file, is_pinned=pin is not None)
-        plan = _read(file, "a plan", _GIVE_PLAN)
+        plan = _read(file)
         backend: BackendName = "rtx" if plan[: len(_RTX)] == _RTX else "enterprise"
         return PlanFile(file, plan, backend, None, None, None, hashlib.sha256(plan).hexdigest())
     manifest = trusted_manifest(file, pin)
@@ -83,7 +84,7 @@ def load_plan(
         )
     if size != manifest["plan"]["bytes"]:
         raise _another_plan(file, f"it has {size} bytes, expected {manifest['plan']['bytes']}")
-    return _with_plan(plan_file, _read(file, "a plan", _GIVE_PLAN))
+    return _with_plan(plan_file, _read(file))
 
 
 def _release(version: str | None) -> list[str]:
@@ -167,21 +168,22 @@ def _has_loops(value: object) -> bool | None:
     return value
 
 
-def _size(path: str) -> int:
-    """Of the plan, in bytes."""
+@contextmanager
+def _errors_of(path: str) -> Iterator[None]:
     try:
-        with open_regular(path, "a plan") as stream:
-            return os.fstat(stream.fileno()).st_size
+        yield
     except OSError as error:
         raise UnreadableFileError(
             f"cannot be read: {error.strerror or error}", where=path, fix=_GIVE_PLAN
         ) from error
 
 
-def _read(path: str, what: str, fix: str) -> bytes:
-    try:
-        return read_regular(path, what, most=None)
-    except OSError as error:
-        raise UnreadableFileError(
-            f"cannot be read: {error.strerror or error}", where=path, fix=fix
-        ) from error
+def _size(path: str) -> int:
+    """Of the plan, in bytes."""
+    with _errors_of(path), open_regular(path, "a plan") as stream:
+        return os.fstat(stream.fileno()).st_size
+
+
+def _read(path: str) -> bytes:
+    with _errors_of(path):
+        return read_regular(path, "a plan", most=None)

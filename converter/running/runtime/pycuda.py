@@ -21,6 +21,7 @@ from prototrt.converter.running.runtime.device import (
     CapturedGraph,
     CaptureError,
     MissingPackageError,
+    Rows,
     handle_of,
 )
 from prototrt.surgery.ir import Array
@@ -133,18 +134,9 @@ class PyCudaDevice:
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self._guard("copying", self.cuda.memcpy_dtod_async, target, source, size, self._streams[stream])
 
-    def copy_rows(
-        self,
-        target: int,
-        target_stride: int,
-        source: int,
-        source_stride: int,
-        size: int,
-        rows: int,
-        stream: int,
-    ) -> None:
-        for row in range(rows):
-            self.copy(target + row * target_stride, source + row * source_stride, size, stream)
+    def copy_rows(self, target: Rows, source: Rows, size: int, count: int, stream: int) -> None:
+        for row in range(count):
+            self.copy(target[0] + row * target[1], source[0] + row * source[1], size, stream)
 
     def capture(self, stream: int, enqueue: Callable[[], None]) -> CapturedGraph:
         raise CaptureError("PyCUDA has no CUDA graphs")

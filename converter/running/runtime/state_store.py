@@ -83,16 +83,14 @@ class DeviceStateStore:
                 state.shape = self._shape(state, size)
         with self._device.current():
             for target, pitch, source, stride, width, height in self._copies(rows):
-                self._device.copy_rows(
-                    self._before + target, pitch, self._store + source, stride, width, height, self._stream
-                )
+                rows_of_call, rows_of_store = (self._before + target, pitch), (self._store + source, stride)
+                self._device.copy_rows(rows_of_call, rows_of_store, width, height, self._stream)
 
     def keep(self, rows: Sequence[int]) -> None:
         with self._device.current():
             for source, pitch, target, stride, width, height in self._copies(rows):
-                self._device.copy_rows(
-                    self._store + target, stride, self._after + source, pitch, width, height, self._stream
-                )
+                rows_of_store, rows_of_call = (self._store + target, stride), (self._after + source, pitch)
+                self._device.copy_rows(rows_of_store, rows_of_call, width, height, self._stream)
 
     def get(self, row: int) -> dict[str, Array]:
         held = np.empty(self._stride, np.uint8)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast
 from prototrt.converter.files.signatures.signature import refuse_lost
-from prototrt.converter.running.runtime.device import ALIGNMENT, Device
+from prototrt.converter.running.runtime.device import ALIGNMENT, Device, Rows
 from prototrt.converter.running.runtime.memory import Buffer, StagingBuffer
 from prototrt.converter.running.runtime.operands import DeviceArray
 from prototrt.converter.running.runtime.state import PairState
@@ -46,16 +46,12 @@ class WorkQueue:
     device: Device
     stream: int
 
-    def copy(
-        self, target: int, target_stride: int, source: int, source_stride: int, layout: StepLayout
-    ) -> None:
+    def copy(self, target: Rows, source: Rows, layout: StepLayout) -> None:
         """Copy each step from one place on the GPU to another."""
         if layout.count == 1:
-            self.device.copy(target, source, layout.size, self.stream)
+            self.device.copy(target[0], source[0], layout.size, self.stream)
         else:
-            self.device.copy_rows(
-                target, target_stride, source, source_stride, layout.size, layout.count, self.stream
-            )
+            self.device.copy_rows(target, source, layout.size, layout.count, self.stream)
 
 
 class InputRoute(Protocol):
@@ -140,7 +136,7 @@ class CopyRoute(BufferRoute):
 
     def queue(self) -> int:
         address = self.address()
-        self.work.copy(address, self.layout.stride, self.array.address, self.layout.size, self.layout)
+        self.work.copy((address, self.stride), (self.array.address, self.layout.size), self.layout)
         return address
 
 
@@ -151,9 +147,8 @@ class CopyBackRoute(BufferRoute, OutputRoute):
     array: DeviceArray
 
     def queue(self) -> None:
-        self.work.copy(
-            self.array.address, self.layout.size, self.buffer.address, self.layout.stride, self.layout
-        )
+        target = self.array.address, self.layout.size
+        self.work.copy(target, (self.buffer.address, self.stride), self.layout)
 
 
 class StagedArray:
@@ -216,10 +211,7 @@ class CarriedState:
     shape: tuple[int, ...]
     size: int
     stream: int
-
-    @property
-    def stride(self) -> int:
-        return 0
+    stride: ClassVar[int] = 0
 
     def queue(self) -> int:
         if self.state.shape is not None and self.state.shape != self.shape:
@@ -234,10 +226,7 @@ class NextState(OutputRoute):
     state: PairState
     size: int
     stream: int
-
-    @property
-    def stride(self) -> int:
-        return 0
+    stride: ClassVar[int] = 0
 
     def address(self) -> int:
         return self.state.back.reserve(self.size, self.stream)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, overload
 
 from prototrt.caffe_proto import Model
@@ -124,22 +123,13 @@ def _onnx_file(file: str | os.PathLike[str], device: str, trust: Trusted) -> Eva
     return EvaluatorRunner(evaluator.signature, evaluator)
 
 
-def _opencv(graph: Graph, *_: object) -> Evaluator:
-    from prototrt.converter.backends.onnx.programs import ProgramEvaluator
+def _program(name: str, settings: Mapping[str, str] | None = None) -> Callable[..., Evaluator]:
+    def evaluator(graph: Graph, *_: object) -> Evaluator:
+        from prototrt.converter.backends.onnx.programs import ProgramEvaluator
 
-    return ProgramEvaluator(graph, "opencv")
+        return ProgramEvaluator(graph, name, settings)
 
-
-def _openvino(graph: Graph, *_: object) -> Evaluator:
-    from prototrt.converter.backends.onnx.programs import ProgramEvaluator
-
-    return ProgramEvaluator(graph, "openvino")
-
-
-def _openvino_f32(graph: Graph, *_: object) -> Evaluator:
-    from prototrt.converter.backends.onnx.programs import FLOAT32, ProgramEvaluator
-
-    return ProgramEvaluator(graph, "openvino", FLOAT32)
+    return evaluator
 
 
 WAYS: dict[Way, Callable[..., Evaluator]] = {
@@ -149,9 +139,9 @@ WAYS: dict[Way, Callable[..., Evaluator]] = {
     "onnx-lstm": _onnx_lstm,
     "torch": _torch,
     "tensorrt-python": _tensorrt_python,
-    "opencv": _opencv,
-    "openvino": _openvino,
-    "openvino-f32": _openvino_f32,
+    "opencv": _program("opencv"),
+    "openvino": _program("openvino"),
+    "openvino-f32": _program("openvino", {"INFERENCE_PRECISION_HINT": "f32"}),
 }
 """The ways to run a graph on arrays of NumPy; beside them there is ``ENGINE``."""
 
@@ -370,10 +360,5 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from heapq import heapify, heappop, heappush
 from itertools import count
 from threading import Lock, RLock
-from types import TracebackType
 from typing import Any, Protocol, TypeVar, overload
 
 from prototrt.caffe_proto.common.errors import NetError
@@ -211,12 +210,7 @@ class Sessions:
     def __enter__(self) -> Sessions:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _check_open(self) -> None:

@@ -12,12 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
+from prototrt.caffe_proto.common.errors import ConversionError, EngineError, NetError, ShapeError
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.weights.named_arrays import load_arrays
 from prototrt.converter.files.signatures.signature import fillable, zeros
 from prototrt.converter.running.sessions.session import Session
-from prototrt.converter.serving.triton.demands import trust_of
 from prototrt.surgery.ir import Array, computable, range_of
 
 Arrays: TypeAlias = dict[str, Array]
@@ -196,6 +195,22 @@ class Serving:
             self._states.pop(request.sequence, None)
         elif state:
             self._states[request.sequence] = _SequenceState(state, self.clock())
+
+
+_TRUST = "trust"
+"""The parameter of a config that pins the digest of the manifest."""
+
+
+def trust_of(config: Mapping[str, Any]) -> bool | str:
+    """What a config demands of the model. Raises ``EngineError`` for a demand that is no longer checked."""
+    parameters = config.get("parameters", {})
+    for name in sorted(parameters.keys() & {"trust_key", "trust_label", "trust_not_before"}):
+        raise EngineError(
+            f"the parameter {name} demands a signature, which prototrt no longer checks",
+            where="config.pbtxt",
+            fix=f'replace it by the parameter {_TRUST} with the digest of the manifest, "sha256:..."',
+        )
+    return str(parameters[_TRUST]["string_value"]) if _TRUST in parameters else False
 
 
 def _over_steps(start: Array, shape: tuple[int, ...]) -> Array:

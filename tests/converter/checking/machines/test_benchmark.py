@@ -15,11 +15,10 @@ from click.testing import CliRunner, Result
 from prototrt.caffe_proto.common.errors import BuildError, EngineError
 from prototrt.cli import main
 from prototrt.converter.checking.machines import benchmark
-from prototrt.converter.checking.machines.benchmark import bench
+from prototrt.converter.checking.machines.benchmark import Resident, bench
 from prototrt.converter.front.commandline.report import _duration
 from prototrt.converter.running.runtime import devices, sources
 from prototrt.converter.running.runtime.memory import Memory
-from prototrt.converter.running.runtime.resident import Resident
 from prototrt.surgery.ir import Graph
 from prototrt.tests.command_line import STREAM, WEIGHTS
 from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice

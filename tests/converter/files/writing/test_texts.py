@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import prototrt
 from prototrt.caffe_proto.text.findings import message_of
 from prototrt.cli import main
-from prototrt.converter.backends.torch.source import ModuleText
+from prototrt.converter.backends.python_source import SourceText
 from prototrt.converter.files.writing.texts import (
     InvalidTextError,
     Reader,
@@ -75,7 +75,7 @@ def test_a_module_that_python_cannot_read_is_not_written(
 ) -> None:
     monkeypatch.setattr(
         "prototrt.converter.backends.torch.export.module_text",
-        lambda graph, weights: ModuleText("class True: pass", {}),
+        lambda graph, weights: SourceText("class True: pass", {}),
     )
     with pytest.raises(InvalidTextError):
         prototrt.export_torch(tanh(), tmp_path / "net.py")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.converter.running.runtime.device import ALIGNMENT, CaptureError, handle_of
+from prototrt.converter.running.runtime.device import ALIGNMENT, CaptureError, Rows, handle_of
 from prototrt.surgery.ir import Array
 
 POISON = 0xFF
@@ -156,19 +156,10 @@ class FakeDevice:
         self._count("copy")
         self.queue(stream, partial(self._copied, target, source, size))
 
-    def copy_rows(
-        self,
-        target: int,
-        target_stride: int,
-        source: int,
-        source_stride: int,
-        size: int,
-        rows: int,
-        stream: int,
-    ) -> None:
+    def copy_rows(self, target: Rows, source: Rows, size: int, count: int, stream: int) -> None:
         self._count("copy_rows")
-        for row in range(rows):
-            one, other = target + row * target_stride, source + row * source_stride
+        for row in range(count):
+            one, other = target[0] + row * target[1], source[0] + row * source[1]
             self.queue(stream, partial(self._copied, one, other, size))
 
     def _copied(self, target: int, source: int, size: int) -> None:

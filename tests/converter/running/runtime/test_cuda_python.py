@@ -159,7 +159,7 @@ def test_cuda_python_copies_rows_and_pins_memory(runtime: FakeRuntime) -> None:
     device = CudaPythonDevice()
     one, other = device.allocate(12), device.allocate(12)
     device.upload(one, np.arange(12, dtype=np.uint8), 5)
-    device.copy_rows(other, 2, one, 4, 2, 3, 5)
+    device.copy_rows((other, 2), (one, 4), 2, 3, 5)
     pinned = device.allocate_pinned(6)
     device.download(pinned, other, 5)
     np.testing.assert_array_equal(pinned, [0, 1, 4, 5, 8, 9])

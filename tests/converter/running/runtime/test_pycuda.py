@@ -129,7 +129,7 @@ def test_pycuda_copies_rows_and_pins_memory(driver: FakeDriver) -> None:
     device = PyCudaDevice()
     one, other = device.allocate(12), device.allocate(12)
     device.upload(one, np.arange(12, dtype=np.uint8), 0)
-    device.copy_rows(other, 2, one, 4, 2, 3, 0)
+    device.copy_rows((other, 2), (one, 4), 2, 3, 0)
     pinned = device.allocate_pinned(6)
     device.download(pinned, other, 0)
     np.testing.assert_array_equal(pinned, [0, 1, 4, 5, 8, 9])

@@ -10,8 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError, EngineError
-from prototrt.converter.serving.triton.demands import trust_of
-from prototrt.converter.serving.triton.serving import MODEL, PLAN, Serving
+from prototrt.converter.serving.triton.serving import MODEL, PLAN, Serving, trust_of
 from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
 from prototrt.tests.converter.running.runtime.support import digest_beside, written_plan
 from prototrt.tests.converter.running.runtime.test_plan_file import fake_backend
