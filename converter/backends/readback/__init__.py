@@ -12,7 +12,6 @@ from prototrt.converter.backends.readback import (  # noqa: F401 (each registers
     convolution,
     counting,
     elementwise,
-    grid_sample,
     linear,
     normalization,
     pooling,

@@ -13,7 +13,6 @@ from prototrt.converter.backends.readback.registry import (
     Array,
     Evaluate,
     Layer,
-    Shape,
     evaluates,
     weights_array,
 )
@@ -63,7 +62,7 @@ def deconvolution(layer: Layer) -> Evaluate:
     def evaluate(x: Array, kernel: Array | None = stored_kernel, bias: Array | None = None) -> Array:
         assert kernel is not None
         kernel = kernel.reshape(groups, x.shape[1] // groups, -1, *size)
-        y = _crop(_scatter(x, kernel, window), x.shape[2:], window)
+        y = _crop(_scatter(x, kernel, window), window)
         return _with_bias(y, stored_bias if bias is None else bias)
 
     return evaluate
@@ -93,12 +92,6 @@ def _last_axes(indices: Iterable[int | slice]) -> Any:
     return (..., *indices)
 
 
-def _crop(y: Array, lengths: Shape, window: Window) -> Array:
-    before, after = window.before, window.after
-    if window.mode.startswith("SAME"):
-        sizes = zip(y.shape[2:], lengths, window.stride, strict=True)
-        totals = [max(0, whole - length * stride) for whole, length, stride in sizes]
-        smaller, larger = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-        before, after = (smaller, larger) if window.mode == "SAME_UPPER" else (larger, smaller)
-    ends = [whole - cut for whole, cut in zip(y.shape[2:], after, strict=True)]
-    return np.asarray(y[_last_axes([slice(begin, end) for begin, end in zip(before, ends, strict=True)])])
+def _crop(y: Array, window: Window) -> Array:
+    ends = [whole - cut for whole, cut in zip(y.shape[2:], window.after, strict=True)]
+    return np.asarray(y[_last_axes([slice(*each) for each in zip(window.before, ends, strict=True)])])

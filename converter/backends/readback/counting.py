@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import UnsupportedLayerError
-from prototrt.converter.backends.readback.registry import Array, Evaluate, Layer, evaluates, integers
+from prototrt.converter.backends.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    evaluates,
+    integers,
+    refuse_other_kind,
+)
 
 
 @evaluates("FILL")
 def fill(layer: Layer) -> Evaluate:
     """LINSPACE along one axis: ``alpha + beta * place``. The shape, alpha and beta are inputs."""
-    if layer.operation.name != "LINSPACE":
-        raise UnsupportedLayerError(f"filling of kind {layer.operation.name} has no rule here")
+    refuse_other_kind(layer.operation, "LINSPACE", "filling")
 
     def evaluate(shape: Array, alpha: Array, beta: Array) -> Array:
         (size,) = integers(shape)

@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.converter.backends.readback.registry import Array, Evaluate, Layer, evaluates, open_for_nan
+from prototrt.converter.backends.readback.registry import (
+    Array,
+    Evaluate,
+    Layer,
+    evaluates,
+    kind_among,
+    open_for_nan,
+)
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -42,13 +49,12 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "PROD": np.multiply,
     "SUB": np.subtract,
     "SUM": np.add,
-    "XOR": np.logical_xor,
 }
 
 
 @evaluates("ELEMENTWISE")
 def elementwise(layer: Layer) -> Evaluate:
-    function = _BINARY[layer.op.name]
+    function = kind_among(_BINARY, layer.op, "a function of two elements")
 
     def evaluate(a: Array, b: Array) -> Array:
         if a.ndim != b.ndim:
@@ -59,45 +65,26 @@ def elementwise(layer: Layer) -> Evaluate:
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def erf(x: Array) -> Array:
-    """The Gauss error function, which NumPy lacks."""
-    return np.asarray(_erf(x), np.float32)
-
-
 _UNARY: dict[str, Callable[[Array], Array]] = {
     "ABS": np.abs,
-    "ACOS": np.arccos,
-    "ACOSH": np.arccosh,
-    "ASIN": np.arcsin,
-    "ASINH": np.arcsinh,
-    "ATAN": np.arctan,
-    "ATANH": np.arctanh,
     "CEIL": np.ceil,
     "COS": np.cos,
-    "COSH": np.cosh,
-    "ERF": erf,
+    "ERF": lambda x: np.asarray(_erf(x), np.float32),
     "EXP": np.exp,
     "FLOOR": np.floor,
-    "ISINF": np.isinf,
-    "ISNAN": np.isnan,
     "LOG": np.log,
     "NEG": np.negative,
     "NOT": np.logical_not,
     "RECIP": lambda x: 1 / x,
-    "ROUND": np.rint,  # halves to even
     "SIGN": np.sign,
     "SIN": np.sin,
-    "SINH": np.sinh,
     "SQRT": np.sqrt,
-    "TAN": np.tan,
 }
 
 
 @evaluates("UNARY")
 def unary(layer: Layer) -> Evaluate:
-    return _UNARY[layer.op.name]
+    return kind_among(_UNARY, layer.op, "a function of one element")
 
 
 @evaluates("IDENTITY")

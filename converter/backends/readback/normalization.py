@@ -4,49 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
+from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.converter.backends.readback.registry import (
     Array,
     Evaluate,
     Layer,
-    Shape,
     axes_of_mask,
     evaluates,
+    refuse_other_kind,
     weights_array,
 )
 
 
 @evaluates("SCALE")
 def scale(layer: Layer) -> Evaluate:
-    mode, axis = layer.mode.name, layer.channel_axis
+    """``factor * x + shift``, with one of each for a channel."""
+    refuse_other_kind(layer.mode, "CHANNEL", "a scale")
+    axis = layer.channel_axis
     factor, shift, power = map(weights_array, (layer.scale, layer.shift, layer.power))
+    if factor is None or shift is None or power is not None:
+        raise UnsupportedLayerError("scales without a factor or a shift, or with a power, have no rule here")
 
     def evaluate(x: Array) -> Array:
-        shape = _factor_shape(mode, axis, x.shape)
-        y = x if factor is None else x * factor.reshape(shape)
-        y = y if shift is None else y + shift.reshape(shape)
-        return y if power is None else np.power(y, power.reshape(shape))
+        shape = (x.shape[axis], *(1,) * (x.ndim - 1 - axis))
+        return x * factor.reshape(shape) + shift.reshape(shape)
 
     return evaluate
-
-
-def _factor_shape(mode: str, axis: int, shape: Shape) -> Shape:
-    if mode == "UNIFORM":
-        return (1,) * len(shape)
-    if mode == "CHANNEL":
-        return (shape[axis], *(1,) * (len(shape) - 1 - axis))
-    return shape[axis:]
 
 
 @evaluates("SOFTMAX")
 def softmax(layer: Layer) -> Evaluate:
     axes = axes_of_mask(layer.axes)
-    return lambda x: _softmax(x, axes)
 
+    def evaluate(x: Array) -> Array:
+        powers = np.exp(x - x.max(axes, keepdims=True))
+        return np.asarray(powers / powers.sum(axes, keepdims=True))
 
-def _softmax(x: Array, axes: Shape) -> Array:
-    powers = np.exp(x - x.max(axes, keepdims=True))
-    y: Array = powers / powers.sum(axes, keepdims=True)
-    return y
+    return evaluate
 
 
 @evaluates("LRN")

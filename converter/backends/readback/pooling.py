@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototrt.converter.backends.readback.registry import Array, Evaluate, Layer, evaluates
+from prototrt.converter.backends.readback.registry import Array, Evaluate, Layer, evaluates, kind_among
 from prototrt.converter.backends.readback.windows import Window, WindowSteps, pad, windows_along
 
 
 @evaluates("POOLING")
 def pooling(layer: Layer) -> Evaluate:
     window = Window.of(layer, tuple(layer.window_size_nd))
-    exclusive, blend = bool(layer.average_count_excludes_padding), float(layer.blend_factor)
-    kind = layer.type.name
+    exclusive = bool(layer.average_count_excludes_padding)
+    is_maximum = kind_among({"MAX": True, "AVERAGE": False}, layer.type, "a pooling")
 
     def evaluate(x: Array) -> Array:
         walks = window.walks(x.shape[x.ndim - len(window.size) :])
-        if kind == "MAX":
-            return _maximum(x, walks)
-        if kind == "AVERAGE":
-            return _average(x, walks, exclusive)
-        return (1 - blend) * _maximum(x, walks) + blend * _average(x, walks, exclusive)
+        return _maximum(x, walks) if is_maximum else _average(x, walks, exclusive)
 
     return evaluate
 
@@ -33,10 +29,7 @@ def _maximum(x: Array, walks: list[WindowSteps]) -> Array:
 
 
 def _average(x: Array, walks: list[WindowSteps], exclusive: bool) -> Array:
-    """Divided by the part of the window over the input, or over the padded input.
-
-    What rounding up adds after the padding is never counted.
-    """
+    """Divided by the part of the window over the input, or over the padded input."""
     y = pad(x, walks, 0)
     for axis, walk in enumerate(walks, x.ndim - len(walks)):
         low, high = (0, walk.length) if exclusive else (-walk.before, walk.length + walk.after)

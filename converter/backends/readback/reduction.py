@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.converter.backends.readback.registry import (
     Array,
     Evaluate,
@@ -14,6 +13,8 @@ from prototrt.converter.backends.readback.registry import (
     Shape,
     axes_of_mask,
     evaluates,
+    kind_among,
+    refuse_other_kind,
 )
 
 _Reduction = Callable[[Array, Shape, bool], Array]
@@ -48,36 +49,25 @@ _REDUCTIONS: dict[str, _Reduction] = {
 @evaluates("REDUCE")
 def reduce(layer: Layer) -> Evaluate:
     """Over nothing: 0, 1, and for the extremes the lowest or highest number of the type."""
-    axes, keep, name = axes_of_mask(layer.axes), bool(layer.keep_dims), layer.op.name
-    if name not in _REDUCTIONS:
-        raise UnsupportedLayerError(f"reductions of kind {name} have no rule here")
-    reduction = _REDUCTIONS[name]
+    axes, keep = axes_of_mask(layer.axes), bool(layer.keep_dims)
+    reduction = kind_among(_REDUCTIONS, layer.op, "a reduction")
     return lambda x: reduction(x, axes, keep)
 
 
 @evaluates("TOPK")
 def topk(layer: Layer) -> Evaluate:
-    """The k largest or smallest, in order, and their indices. Among equal elements, the first comes first.
+    """The k largest, in order, and their indices. Among equal elements, the first comes first.
 
     TensorRT does not document the order of equals; this is ONNX's rule, which its parser maps onto the layer.
     """
-    largest, (axis,) = layer.op.name == "MAX", axes_of_mask(layer.axes)
-    static_k = int(layer.k)
+    refuse_other_kind(layer.op, "MAX", "a choice")
+    (axis,), static_k = axes_of_mask(layer.axes), int(layer.k)
 
     def evaluate(x: Array, dynamic_k: Array | None = None) -> tuple[Array, Array]:
         k = static_k if dynamic_k is None else int(dynamic_k)
-        if k > x.shape[axis]:
-            raise ValueError(f"k is {k}, but axis {axis} has {x.shape[axis]} elements")
-        order = np.take(
-            _sort_descending(x, axis) if largest else np.argsort(x, axis, "stable"), range(k), axis
-        )
+        # Sorting the mirror image and mirroring the result back keeps the first of equals in front.
+        mirrored = np.flip(np.argsort(np.flip(x, axis), axis, "stable"), axis)
+        order = np.take(x.shape[axis] - 1 - mirrored, range(k), axis)
         return np.take_along_axis(x, order, axis), order
 
     return evaluate
-
-
-def _sort_descending(x: Array, axis: int) -> Array:
-    # Sorting the mirror image and mirroring the result back keeps the first of equals in front.
-    order = np.argsort(np.flip(x, axis), axis, "stable")
-    mirrored: Array = x.shape[axis] - 1 - np.flip(order, axis)
-    return mirrored

@@ -10,7 +10,7 @@ BF16 tensor are float32 numbers which that type can hold (see ``dtypes``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -64,6 +64,21 @@ def weights_array(weights: Any) -> Array | None:
             fix="store the weights as FLOAT and cast them in the network",
         )
     return weights.astype(np.float32) if weights.dtype == np.float16 else weights
+
+
+T = TypeVar("T")
+
+
+def kind_among(kinds: Mapping[str, T], kind: Any, what: str) -> T:
+    """What a table has for a member of an enumeration. Raises ``UnsupportedLayerError`` for what no lowering makes."""
+    if kind.name not in kinds:
+        raise UnsupportedLayerError(f"{what} of kind {kind.name} has no rule here")
+    return kinds[kind.name]
+
+
+def refuse_other_kind(kind: Any, expected: str, what: str) -> None:
+    """Raise ``UnsupportedLayerError`` for another member of an enumeration than the one that lowerings use."""
+    kind_among({expected: None}, kind, what)
 
 
 def axes_of_mask(mask: int) -> Shape:

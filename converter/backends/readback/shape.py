@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,8 @@ from prototrt.converter.backends.readback.registry import (
     Shape,
     evaluates,
     integers,
+    kind_among,
 )
-
-_INSIDE: dict[str, Callable[[Array, int], Array]] = {
-    "CLAMP": lambda places, length: np.clip(places, 0, length - 1),
-    "FILL": lambda places, length: np.clip(places, 0, length - 1),  # then painted over
-    "REFLECT": lambda places, length: _reflect(places, length),
-    "WRAP": lambda places, length: places % length,
-}
-"""Where a place outside an axis is read, by sample mode."""
 
 
 @evaluates("SHAPE")
@@ -60,10 +52,7 @@ def _resolve(target: Shape, shape: Shape, zero_copies: bool) -> Shape:
 
 @evaluates("SQUEEZE")
 def squeeze(layer: Layer) -> Evaluate:
-    def evaluate(x: Array, axes: Array | None = None) -> Array:
-        return np.squeeze(x, None if axes is None else integers(axes))
-
-    return evaluate
+    return lambda x, axes: np.squeeze(x, integers(axes))
 
 
 @evaluates("UNSQUEEZE")
@@ -73,13 +62,14 @@ def unsqueeze(layer: Layer) -> Evaluate:
 
 @evaluates("SLICE")
 def slice_(layer: Layer) -> Evaluate:
-    """Along each axis ``size`` elements, from ``start`` in steps of ``stride``.
+    """Along each axis ``size`` elements, from ``start`` in steps of ``stride``, each of which may be an input instead.
 
-    The mode decides the values outside. Each of the three may be an input instead. ``axes`` names those
-    that are cut; the others stay whole.
+    There is nothing outside, or one number, or the elements begin again. ``axes`` names those that are cut.
     """
-    static = [_static(layer, name) for name in ("start", "shape", "stride", "axes")]
-    mode = layer.mode.name
+    mode = kind_among({name: name for name in ("STRICT_BOUNDS", "FILL", "WRAP")}, layer.mode, "a slice")
+    # "axes" is missing before TensorRT 10.9.
+    static = [getattr(layer, name, None) for name in ("start", "shape", "stride", "axes")]
+    held = [None if each is None else tuple(each) for each in static]
 
     def evaluate(
         x: Array,
@@ -89,51 +79,38 @@ def slice_(layer: Layer) -> Evaluate:
         fill: Array | None = None,
         axes: Array | None = None,
     ) -> Array:
-        dynamic = (start, size, stride, axes)
-        starts, sizes, strides, cut = (
-            stored if tensor is None else integers(tensor)
-            for stored, tensor in zip(static, dynamic, strict=True)
-        )
-        assert starts is not None
-        assert sizes is not None
-        assert strides is not None
-        steps = zip(cut or range(x.ndim), starts, sizes, strides, strict=True)
+        given = zip(held, (start, size, stride, axes), strict=True)
+        *steps, cut = (own if each is None else integers(each) for own, each in given)
+        number = np.zeros((), x.dtype) if fill is None else fill.reshape(()).astype(x.dtype)
         y = x
-        for axis, begin, count, step in steps:
-            y = _cut(y, axis % x.ndim, begin, count, step, mode, fill)
+        for axis, *step in zip(cut or range(x.ndim), *map(_known, steps), strict=True):
+            y = _cut(y, axis % x.ndim, (step[0], step[1], step[2]), mode, number)
         return y
 
     return evaluate
 
 
-def _reflect(places: Array, length: int) -> Array:
-    # The mirrors are at the centers of the outermost elements, so these are not repeated.
-    period = max(1, 2 * (length - 1))
-    return np.asarray(np.minimum(places % period, period - places % period))
+def _known(sizes: Shape | None) -> Shape:
+    assert sizes is not None
+    return sizes
 
 
-def _static(layer: Layer, name: str) -> Shape | None:
-    value = getattr(layer, name, None)  # "axes" is missing before TensorRT 10.9
-    return None if value is None else tuple(value)
-
-
-def _cut(x: Array, axis: int, start: int, size: int, stride: int, mode: str, fill: Array | None) -> Array:
-    length = x.shape[axis]
+def _cut(x: Array, axis: int, steps: tuple[int, int, int], mode: str, fill: Array) -> Array:
+    (start, size, stride), length = steps, x.shape[axis]
     places = start + stride * np.arange(size)
     inside = (places >= 0) & (places < length)
     if inside.all():
         return x[(slice(None),) * axis + (_as_slice(start, size, stride, places),)]
+    if mode == "WRAP":
+        return np.asarray(np.take(x, places % length, axis))
     if mode == "STRICT_BOUNDS":
         raise IndexError(
             f"start {start}, size {size} and stride {stride} leave axis {axis}, which has {length} elements"
         )
-    if length == 0 and mode == "FILL":
+    if length == 0:
         x, length = np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype), 1
-    y = np.take(x, _INSIDE[mode](places, length), axis)
-    if mode == "FILL":
-        value = np.zeros((), x.dtype) if fill is None else fill.reshape(()).astype(x.dtype)
-        y = np.where(inside.reshape(-1, *(1,) * (x.ndim - 1 - axis)), y, value)
-    return y
+    y = np.take(x, np.clip(places, 0, length - 1), axis)
+    return np.where(inside.reshape(-1, *(1,) * (x.ndim - 1 - axis)), y, fill)
 
 
 def _as_slice(start: int, size: int, stride: int, places: Array) -> Any:

@@ -6,16 +6,12 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from prototrt.caffe_proto.common.records import dataclass
-from prototrt.converter.backends.readback.registry import Array, Layer, Shape
+from prototrt.converter.backends.readback.registry import Array, Layer, Shape, refuse_other_kind
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSteps:
-    """A window's walk along one axis of ``length`` elements.
-
-    ``before`` and ``after`` are the padding. ``surplus`` is what rounding up adds after the padding, for
-    the last window, which begins inside.
-    """
+    """A window's walk along one axis of ``length`` elements. ``before`` and ``after`` are the padding."""
 
     length: int
     count: int
@@ -28,10 +24,6 @@ class WindowSteps:
     @property
     def span(self) -> int:
         return self.dilation * (self.size - 1) + 1
-
-    @property
-    def surplus(self) -> int:
-        return max(0, (self.count - 1) * self.stride + self.span - self.before - self.length - self.after)
 
     def overlap(self, low: int, high: int) -> Array:
         """How many elements of [low, high) each window covers, counted from the first unpadded element."""
@@ -47,18 +39,17 @@ class Window:
     dilation: Shape
     before: Shape
     after: Shape
-    mode: str
 
     @classmethod
     def of(cls, layer: Layer, size: Shape) -> Window:
         """The window of a convolution (which has a dilation) or of a pooling (which has none)."""
+        refuse_other_kind(layer.padding_mode, "EXPLICIT_ROUND_DOWN", "padding")
         return cls(
             size=size,
             stride=tuple(layer.stride_nd),
             dilation=tuple(getattr(layer, "dilation_nd", (1,) * len(size))),
             before=tuple(layer.pre_padding),
             after=tuple(layer.post_padding),
-            mode=layer.padding_mode.name,
         )
 
     def walks(self, lengths: Shape) -> list[WindowSteps]:
@@ -69,20 +60,13 @@ class Window:
     def _walk(self, i: int, length: int) -> WindowSteps:
         stride, before, after = self.stride[i], self.before[i], self.after[i]
         span = self.dilation[i] * (self.size[i] - 1) + 1
-        if self.mode.startswith("SAME"):
-            count = -(-length // stride)
-            total = max(0, (count - 1) * stride + span - length)
-            before = total // 2 if self.mode == "SAME_UPPER" else total - total // 2
-            after = total - before
-        else:
-            room = length + before + after - span
-            count = (-(-room // stride) if self.mode == "EXPLICIT_ROUND_UP" else room // stride) + 1
+        count = (length + before + after - span) // stride + 1
         return WindowSteps(length, count, self.size[i], stride, self.dilation[i], before, after)
 
 
 def pad(x: Array, walks: list[WindowSteps], value: float) -> Array:
     """``x`` with what the walks need around its last axes."""
-    widths = [(walk.before, walk.after + walk.surplus) for walk in walks]
+    widths = [(walk.before, walk.after) for walk in walks]
     if not any(map(any, widths)):
         return x
     return np.pad(x, [(0, 0)] * (x.ndim - len(walks)) + widths, constant_values=value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -118,17 +119,29 @@ def test_weights_that_cannot_be_read() -> None:
     )
 
 
-def test_uneven_resize_scales() -> None:
-    def add(network: Network, x: ITensor) -> Layer:
-        layer = network.add_resize(x)
-        layer.scales = (1, 1, 1.5, 2)
-        return layer
+ONE = np.ones(1, np.float32)
+KINDS: dict[str, Callable[[Network, ITensor], Layer]] = {
+    'network layer "it" (ACTIVATION): an activation of kind SELU has no rule here': lambda network, x: (
+        network.add_activation(x, trt.ActivationType.SELU)
+    ),
+    'network layer "it" (UNARY): a function of one element of kind TAN has no rule here': lambda network, x: (
+        network.add_unary(x, trt.UnaryOperation.TAN)
+    ),
+    'network layer "it" (SCALE): a scale of kind UNIFORM has no rule here': lambda network, x: (
+        network.add_scale_nd(x, trt.ScaleMode.UNIFORM, ONE, ONE, trt.Weights(), 0)
+    ),
+    'network layer "it" (SCALE): scales without a factor or a shift, or with a power, have no rule here': (
+        lambda network, x: network.add_scale_nd(x, trt.ScaleMode.CHANNEL, ONE, ONE, ONE, 1)
+    ),
+    'network layer "it" (TOPK): a choice of kind MIN has no rule here': lambda network, x: network.add_topk(
+        x, trt.TopKOperation.MIN, 1, 1
+    ),
+}
 
-    assert refuse(add, numbers(1, 1, 3, 2)) == (
-        'network layer "it" (RESIZE): scales (1.0, 1.0, 1.5, 2.0) do not fit the shape (1, 1, 3, 2) evenly\n'
-        "  because TensorRT does not document which coordinates follow\n"
-        "  fix: give the resize layer the output shape instead of scales"
-    )
+
+@pytest.mark.parametrize("message", KINDS)
+def test_a_kind_that_no_lowering_makes(message: str) -> None:
+    assert refuse(KINDS[message], numbers(2, 1, 3, 3)) == message
 
 
 def test_slice_out_of_bounds() -> None:

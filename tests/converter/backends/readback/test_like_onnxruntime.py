@@ -28,8 +28,6 @@ CONVOLUTIONS = [
     Case("Conv", [IMAGE], [numbers(6, 2, 3, 3)], {"group": 2, "pads": [1, 1, 1, 1]}, note="groups"),
     Case("Conv", [IMAGE], [numbers(8, 1, 3, 3), numbers(8)], {"group": 4}, note="depthwise"),
     Case("Conv", [IMAGE], [numbers(5, 4, 3, 2)], {"dilations": [2, 3], "pads": [2, 0, 1, 3]}, note="dilated"),
-    Case("Conv", [IMAGE], [numbers(5, 4, 4, 2)], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, note="upper"),
-    Case("Conv", [IMAGE], [numbers(5, 4, 4, 2)], {"auto_pad": "SAME_LOWER", "strides": [2, 2]}, note="lower"),
     Case("Conv", [IMAGE, numbers(6, 4, 3, 3)], note="kernel is an input"),
     Case("Conv", [VOLUME], [numbers(6, 2, 3, 2, 3)], {"group": 2, "pads": [1, 0, 1, 0, 1, 1]}, note="3-D"),
     Case("ConvTranspose", [IMAGE], [numbers(4, 6, 3, 3)], note="plain"),
@@ -44,12 +42,8 @@ CONVOLUTIONS = [
 
 POOLINGS = [
     Case("MaxPool", [IMAGE], (), {"kernel_shape": [3, 2]}, note="plain"),
-    Case(
-        "MaxPool", [IMAGE], (), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, note="rounded up"
-    ),
     Case("MaxPool", [IMAGE], (), {"kernel_shape": [3, 2], "pads": [2, 0, 1, 1]}, note="asymmetric"),
     Case("MaxPool", [VOLUME], (), {"kernel_shape": [3, 2, 2], "strides": [1, 2, 1]}, note="3-D"),
-    Case("MaxPool", [IMAGE], (), {"kernel_shape": [3, 2], "auto_pad": "SAME_LOWER", "strides": [2, 2]}),
     Case("AveragePool", [IMAGE], (), {"kernel_shape": [3, 2], "strides": [2, 1]}, note="plain"),
     Case("AveragePool", [IMAGE], (), {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1]}, note="exclusive"),
     Case(
@@ -80,61 +74,25 @@ NORMALIZATIONS = [
 PRODUCTS = [
     Case("MatMul", [numbers(3, 4), numbers(4, 5)]),
     Case("MatMul", [numbers(2, 1, 3, 4), numbers(1, 6, 4, 5)], note="stretched"),
-    Case("MatMul", [numbers(2, 3, 4), numbers(4)], note="matrix times vector"),
-    Case("MatMul", [numbers(3), numbers(3, 4)], note="vector times matrix"),
-    Case("MatMul", [numbers(4), numbers(4)], note="vectors"),
     Case("Gemm", [numbers(4, 3), numbers(5, 4)], [numbers(5)], {"transA": 1, "transB": 1, "alpha": 0.5}),
 ]
 
-ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
-TRANSFORMATIONS = ["asymmetric", "half_pixel", "align_corners"]
 RESIZES = [
     Case(
         "Resize",
         [numbers(1, 2, 4, 5)],
-        [None, None, integers(1, 2, 7, 3)],
-        {"mode": "nearest", "coordinate_transformation_mode": transformation, "nearest_mode": rounding},
-        note=f"{transformation}, {rounding}",
-    )
-    for transformation in TRANSFORMATIONS
-    for rounding in ROUNDINGS
-] + [
-    Case(
-        "Resize",
-        [numbers(1, 2, 4, 5)],
         [None, None, integers(1, 2, *size)],
-        {"mode": "linear", "coordinate_transformation_mode": transformation},
-        note=f"{transformation}, linear, {size}",
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        note=f"{size}",
     )
-    for transformation in TRANSFORMATIONS
     for size in [(9, 3), (8, 10), (1, 5)]
-]
-
-GRID = numbers(2, 3, 4, 2, seed=7) * np.float32(1.5)
-GRIDS = [
-    Case(
-        "GridSample",
-        [IMAGE, GRID],
-        (),
-        {"mode": mode, "padding_mode": outside, "align_corners": align},
-        note=f"{mode}, {outside}, {align}",
-    )
-    for mode in ("nearest", "bilinear")
-    for outside in ("zeros", "border", "reflection")
-    for align in (0, 1)
 ]
 
 PICKS = [
     Case("TopK", [TIES], [integers(3)], outputs=2, note="largest"),
-    Case("TopK", [TIES], [integers(4)], {"largest": 0}, outputs=2, note="smallest"),
-    Case("TopK", [np.arange(99, dtype=np.float32)[None] % 2], [integers(60)], {"largest": 0}, 2, "many ties"),
     Case("TopK", [IMAGE], [integers(2)], {"axis": 1}, outputs=2, note="channels"),
-    Case("ArgMax", [TIES], (), {"axis": 1}),
     Case("Gather", [IMAGE], [integers([1, -1], [0, 2])], {"axis": 1}),
     Case("Gather", [IMAGE, np.array(3, np.int64)], (), {"axis": 2}, note="scalar"),
-    Case("GatherElements", [POSITIVE], [integers([4, 0], [1, -2])], {"axis": 1}),
-    Case("GatherND", [IMAGE], [integers([[0, 1], [1, 3]])], note="blocks"),
-    Case("GatherND", [IMAGE], [integers([[0, 1]], [[3, 8]])], {"batch_dims": 1}, note="batch"),
     # No length of 0: onnxruntime up to 1.23 leaves numbers unwritten there.
     Case("ReverseSequence", [numbers(5, 3, 2)], [integers(5, 1, 3)], {"time_axis": 0, "batch_axis": 1}),
     Case(
@@ -153,33 +111,21 @@ SHAPES = [
     ),
     Case("Slice", [IMAGE, integers(1, 2), integers(3, 9)], [integers(1, 2), integers(1, 3)], note="computed"),
     Case("Pad", [IMAGE], [integers(0, 1, 2, 0, 1, 0, 0, 3), np.array(7, np.float32)], note="constant"),
-    Case("Pad", [IMAGE], [integers(0, 0, 4, 0, 0, 0, 2, 3)], {"mode": "reflect"}, note="reflect"),
-    Case("Pad", [IMAGE], [integers(0, 1, 2, 0, 1, 0, 0, 3)], {"mode": "edge"}, note="edge"),
-    Case("Pad", [IMAGE], [integers(0, 0, 2, 0, 0, 0, 5, 3)], {"mode": "wrap"}, note="wrap", opset=19),
     Case("Tile", [numbers(2, 1, 3)], [integers(2, 3, 2)]),
     Case("Expand", [numbers(2, 1, 3)], [integers(2, 2, 4, 3)]),
     Case("Transpose", [IMAGE], (), {"perm": [2, 0, 3, 1]}),
     Case("Reshape", [IMAGE], [integers(0, -1, 7)]),
     Case("Reshape", [IMAGE, integers(8, 63)], note="computed"),
     Case("Flatten", [IMAGE], (), {"axis": 2}),
-    Case("Squeeze", [numbers(1, 3, 1, 2)], [integers(0, -2)]),
-    Case("Unsqueeze", [POSITIVE], [integers(0, 3)]),
     Case("Concat", [IMAGE, IMAGE[:, :1]], (), {"axis": 1}),
     Case("Shape", [IMAGE]),
     Case("DepthToSpace", [IMAGE], (), {"blocksize": 2}),
 ]
 
 UNARIES = [
-    *(Case(name, [POSITIVE - 1]) for name in ["Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Neg", "Round"]),
-    *(
-        Case(name, [POSITIVE - 1])
-        for name in ["Sign", "Sin", "Sinh", "Cosh", "Tan", "Atan", "Asinh", "IsNaN"]
-    ),
+    *(Case(name, [POSITIVE - 1]) for name in ["Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Neg"]),
+    *(Case(name, [POSITIVE - 1]) for name in ["Sign", "Sin"]),
     *(Case(name, [POSITIVE]) for name in ["Log", "Reciprocal", "Sqrt"]),
-    *(Case(name, [POSITIVE / 4]) for name in ["Acos", "Asin", "Atanh"]),
-    Case("Acosh", [POSITIVE + 1]),
-    Case("Round", [np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)], note="halves"),
-    Case("IsInf", [np.array([np.inf, 0, -np.inf, np.nan], np.float32)]),
     Case("Not", [POSITIVE > 1]),
     Case("Cast", [POSITIVE * 10 - 8], (), {"to": 6}, note="to int32"),
     Case("Cast", [POSITIVE - 1], (), {"to": 10}, note="to float16"),
@@ -187,17 +133,12 @@ UNARIES = [
 ]
 
 ACTIVATIONS = [
-    *(Case(name, [IMAGE]) for name in ["Relu", "Sigmoid", "Tanh", "Softsign", "Softplus"]),
+    *(Case(name, [IMAGE]) for name in ["Relu", "Sigmoid", "Tanh", "Softsign"]),
     Case("LeakyRelu", [IMAGE], (), {"alpha": 0.1}),
     Case("Elu", [IMAGE], (), {"alpha": 0.7}),
-    Case("Selu", [IMAGE], (), {"alpha": 1.2, "gamma": 0.8}, note="parameters"),
     Case("Clip", [IMAGE], [np.array(-0.5, np.float32), np.array(0.25, np.float32)]),
     Case("HardSigmoid", [IMAGE], (), {"alpha": 0.3, "beta": 0.6}),
-    Case("ThresholdedRelu", [IMAGE], (), {"alpha": 0.6}),
-    Case("Gelu", [IMAGE], opset=20, note="erf"),
-    Case("Gelu", [IMAGE], (), {"approximate": "tanh"}, opset=20, note="tanh"),
     Case("PRelu", [IMAGE], [numbers(4, 1, 1)]),
-    Case("Softplus", [np.array([-100, -1, 0, 1, 100], np.float32)], note="far out"),
 ]
 
 INT_A = np.array([7, -7, 7, -7, 0, 9], np.int32)
@@ -205,7 +146,7 @@ INT_B = np.array([2, 2, -2, -2, 5, 3], np.int32)
 ELEMENTWISES = [
     *(Case(name, [POSITIVE, numbers(1, 5)]) for name in ["Add", "Sub", "Mul", "Div", "Max", "Min"]),
     *(Case(name, [POSITIVE, POSITIVE[:1]]) for name in ["Greater", "Less", "Equal", "Pow"]),
-    *(Case(name, [POSITIVE > 1, POSITIVE[:1] > 0.5]) for name in ["And", "Or", "Xor"]),
+    *(Case(name, [POSITIVE > 1, POSITIVE[:1] > 0.5]) for name in ["And", "Or"]),
     *(Case(name, [INT_A, INT_B], note="integers") for name in ["Add", "Sub", "Mul", "Div"]),
 ]
 
@@ -231,7 +172,6 @@ CASES = [
     *NORMALIZATIONS,
     *PRODUCTS,
     *RESIZES,
-    *GRIDS,
     *PICKS,
     *SHAPES,
     *UNARIES,

@@ -27,10 +27,6 @@ pytestmark = pytest.mark.trt
     [
         ("NONE", "TRANSPOSE", [(2, 3), (4, 3)], "ik,jk->ij"),
         ("TRANSPOSE", "NONE", [(5, 3, 2), (5, 3, 4)], "bki,bkj->bij"),
-        ("VECTOR", "NONE", [(5, 3), (5, 3, 4)], "bk,bkj->bj"),
-        ("NONE", "VECTOR", [(5, 2, 3), (5, 3)], "bik,bk->bi"),
-        ("VECTOR", "TRANSPOSE", [(5, 3), (5, 4, 3)], "bk,bjk->bj"),
-        ("VECTOR", "VECTOR", [(5, 3), (5, 3)], "bk,bk->b"),
     ],
 )
 def test_matrix_multiply(op0: str, op1: str, shapes: list[tuple[int, ...]], equation: str) -> None:
