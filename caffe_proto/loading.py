@@ -170,7 +170,6 @@ def _problems(entry: LayerEntry, allow_unknown: bool) -> list[ConversionError]:
 
 
 def _unknown_field_warnings(entries: Sequence[LayerEntry]) -> list[str]:
-    """A warning for each unknown field of training, in the order of the file."""
     return [
         finding.drop_warning() for entry in entries for finding in entry.findings if finding.can_be_dropped
     ]
@@ -183,7 +182,6 @@ def _layers(
     file: str,
     problems: Sequence[tuple[ConversionError, ...]],
 ) -> tuple[tuple[Layer, ...], Sequence[str]]:
-    """The layers, and warnings about blobs that they share."""
     owners = find_owners(entries)
     stored = _stored_blobs(entries, weights, file)
     if weights.holds_shared_once:
@@ -280,7 +278,6 @@ def _blob_in_text(blob: Message, where: str, index: int) -> StoredBlob:
 
 
 def _warnings(entries: Sequence[LayerEntry], state: NetState, file: str, weights: Weights) -> Iterator[str]:
-    """What is odd about the layers as a whole, and about their weights."""
     if names := [entry.message.name for entry in entries if differs_in_training(entry.message, state)]:
         note = f"in phase TRAIN Caffe computes {_enumerated(names)} differently"
         yield f"{file}: {note}: computed here as in phase TEST"
@@ -293,7 +290,6 @@ def _warnings(entries: Sequence[LayerEntry], state: NetState, file: str, weights
 
 
 def _unread_shapes(net: ParsedNet, file: str) -> list[str]:
-    """Warnings of shapes of inputs that the net does not have."""
     fields = [name for name in ("input_shape", "input_dim") if len(getattr(net.message, name))]
     if not fields or len(net.message.input):
         return []

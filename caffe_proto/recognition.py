@@ -246,7 +246,6 @@ def text_of(file: OpenFile, what: str, fix: str) -> bytes:
 
 
 def _refuse_binary(data: bytes, file: str, what: str, fix: str) -> None:
-    """Raise if bytes that should be text are not."""
     if not looks_binary(data):
         return
     if encoding := _wide_encoding(data):

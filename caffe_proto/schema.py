@@ -73,7 +73,6 @@ def parameter_fields(layer_type: str) -> tuple[str, ...]:
 
 @cache
 def _fields_without_underscores() -> dict[str, tuple[str, ...]]:
-    """The fields of LayerParameter by their names without underscores."""
     fields: dict[str, tuple[str, ...]] = {}
     for field in message_class("LayerParameter").DESCRIPTOR.fields:
         squashed = field.name.replace("_", "")

@@ -106,7 +106,6 @@ def _records(buffer: Buffer, file: str) -> Iterator[Record]:
 
 
 def _predict_net(buffer: Buffer, record: Record, file: str) -> Message:
-    """The net for inference, out of the named nets in the first record."""
     nets: dict[str, Message] = {}
     for content in _payloads(buffer, record.start, record.end, _CONTENT):
         for entry in _payloads(buffer, content.start, content.end, _NETS):
@@ -128,7 +127,6 @@ def _predict_net(buffer: Buffer, record: Record, file: str) -> Message:
 
 
 def _refuse_other_fills(init: Message | None, file: str) -> None:
-    """Raise if the net that fills the weights does more than load them from the file."""
     others = sorted({operator.type for operator in init.op} - {"Load"}) if init is not None else []
     if others:
         raise UnsupportedLayerError(
@@ -169,7 +167,6 @@ def _part(buffer: Buffer, record: Record, file: str) -> BlobPart:
 
 
 def _join_parts(buffer: Buffer, parts: list[BlobPart], file: str, name: str) -> StoredBlob:
-    """One blob, put together from its parts."""
     blob, shape = f'blob "{name}"', tuple(int(dim) for dim in parts[0].tensor.dims)
     strange = [part.dtype for part in parts if not part.dtype.startswith(("float", *_INTEGERS))]
     if strange:

@@ -115,7 +115,6 @@ def _too_many(field: str, file: str) -> UnreadableFileError:
 
 
 def _refuse_too_many(message: Message, file: str) -> None:
-    """Raise ``UnreadableFileError`` for a net with more parts than any real one, in its nets of steps, too."""
     left, nets = dict(_MOST), [message]
     while nets:
         for field, value in nets.pop().ListFields():

@@ -68,7 +68,6 @@ def _look_at(operator: Operator, groups: _Groups, certain: set[str]) -> None:
 
 
 def _alike(operator: Operator, inputs: list[str]) -> list[str]:
-    """Blobs that the operator requires to have one type."""
     if operator.type in _ALIKE_INPUTS:
         return inputs
     if operator.type not in _ALIKE:

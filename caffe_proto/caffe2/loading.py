@@ -79,7 +79,6 @@ def with_inputs(model: Model, names: Collection[str]) -> Model:
 def _read(
     predict: OpenFile, init: str | None, random_weights: int | None, *, allow_unknown: bool
 ) -> tuple[ReadNet, InitNet]:
-    """The predict net and the weights, from two files or from one."""
     file = predict.name
     if predict.kind is DATABASE:
         if init is not None:
@@ -224,8 +223,6 @@ def _with_names(drafts: Sequence[Operator], versions: UntangledOperators) -> lis
 def _inputs(
     names: Sequence[str], operators: Sequence[Operator], weights: InitNet, file: str
 ) -> list[Operator]:
-    """The external inputs that the init net does not fill."""
-
     def is_integer(blob: str) -> bool | None:
         stored = weights.blobs.get(blob)
         return None if stored is None else stored.array.dtype.kind == "i"

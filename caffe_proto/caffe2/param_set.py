@@ -51,7 +51,6 @@ class PackedBlob:
         return StoredBlob(packed.shape, False, lambda: packed)
 
     def _inputs(self) -> int:
-        """The columns of the first layer's matrices."""
         for (layer, source, parameter), blob in self.parts.items():
             if layer < self.directions and source == "input" and parameter.endswith("_w"):
                 return int(np.prod(blob.shape)) // self.hidden

@@ -71,7 +71,6 @@ class ShapeExamples:
         return blob.shape[axis] if blob is not None and len(blob.shape) > 1 else letter
 
     def _stack(self, operator: Operator) -> Example:
-        """The states of all layers and directions."""
         arguments = operator.arguments
         hidden = arguments.integer("hidden_size", 0) or self._stored_size(operator, 4, 1, "H")
         directions = 2 if arguments.flag("bidirectional") else 1

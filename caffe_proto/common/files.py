@@ -145,7 +145,6 @@ def map_file(stream: BinaryIO) -> Buffer:
 
 
 def _missing_file_detail(file: str) -> str:
-    """What is found instead of the file, if that says more."""
     if os.path.islink(file):
         return f": this is a link to {os.readlink(file)}, which is not there"
     folder = Path(file).parent

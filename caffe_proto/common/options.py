@@ -157,7 +157,6 @@ def refuse_bad_value(option_field: Field[Any], value: Any) -> None:
 
 
 def _refuse_no_shapes(name: str, value: Any) -> None:
-    """Raise ``OptionsError`` unless the value holds shapes by the names of inputs."""
     if not isinstance(value, Mapping):
         raise OptionsError(
             Worded("{} is {}, expected shapes by the names of inputs", Option(name), repr(value)),

@@ -91,7 +91,6 @@ def _is_of_fork(message: str, field: Any) -> bool:
 
 
 def _messages(message: Message) -> Iterator[Message]:
-    """The message, and those within it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None and field.name != "blobs":

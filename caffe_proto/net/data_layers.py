@@ -40,7 +40,6 @@ def is_source(entry: LayerEntry) -> bool:
 
 
 def _is_drawn(layer: Message) -> bool:
-    """Whether a DummyData draws all of its tops, except labels."""
     fillers, tops = layer.dummy_data_param.data_filler, layer.top
     if len(fillers) not in (1, len(tops)):
         return False

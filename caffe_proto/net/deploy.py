@@ -64,13 +64,10 @@ class _Replacement:
 
 @dataclass(frozen=True)
 class _Cut:
-    """The deploy net, layer by layer."""
-
     roles: Roles
 
     @cached_property
     def _kept_values(self) -> frozenset[str]:
-        """The values of layers that are kept."""
         roles, made = self.roles, set[str]()
         for index, (entry, _, tops) in enumerate(roles.wiring.layers()):
             is_whole = self._is_kept(index) and not is_source(entry) and not roles.measures(index)
@@ -83,7 +80,6 @@ class _Cut:
 
     @cached_property
     def _readers(self) -> frozenset[tuple[str, str]]:
-        """Each value that a layer reads, with the types of its readers."""
         layers = self.roles.wiring.layers()
         return frozenset((value, entry.message.type) for entry, bottoms, _ in layers for value in bottoms)
 
@@ -95,7 +91,6 @@ class _Cut:
 
     @cached_property
     def _losses(self) -> Counter[str]:
-        """The losses that have a prediction, by name."""
         entries = self.roles.wiring.entries
         return Counter(entry.message.name for entry in entries if facts_of(entry).answer)
 
@@ -131,7 +126,6 @@ class _Cut:
         return _Replacement([replace(entry, message=layer)], [change])
 
     def _inputs(self, index: int) -> _Replacement:
-        """An Input for each top of a data layer that the deploy net needs."""
         entry, tops = self.roles.wiring.entries[index], self.roles.wiring.names.tops[index]
         numbers = [number for number, value in enumerate(tops) if value in self.roles.needed_values]
         blobs = entry.message.top
@@ -177,7 +171,6 @@ class _Cut:
         return _Replacement(layers, ["dropped: it changes data while a net is trained"])
 
     def _answer(self, index: int) -> _Replacement:
-        """The prediction that a loss measures."""
         entry, predictions = self.roles.wiring.entries[index], self.roles.predictions(index)
         if index in self.roles.helped:
             return _Replacement(changes=[self._auxiliary_change(index)])

@@ -37,7 +37,6 @@ def override(entries: Sequence[LayerEntry], overrides: Mapping[str, FieldValue],
 
 
 def _select(entries: Sequence[LayerEntry], pattern: str, field: str, where: str) -> Sequence[LayerEntry]:
-    """The layers of this name whose type reads the field."""
     named = [entry for entry in entries if _is_named(entry.message.name, pattern)]
     if not named:
         names = [entry.message.name for entry in entries]

@@ -146,7 +146,6 @@ def choose(readings: Sequence[Reading], asked: NetState) -> Reading | None:
 
 
 def _computing_layers(reading: Reading) -> tuple[int, ...]:
-    """The layers that do not bring data."""
     return tuple(id(entry) for entry in reading.entries if not is_source(entry))
 
 

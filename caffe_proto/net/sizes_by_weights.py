@@ -105,7 +105,6 @@ def _keeps_channels(layer: Layer) -> bool:
 
 
 def _with_sizes(layer: Layer, sizes: Mapping[str, Sequence[int | None]]) -> Layer:
-    """The input with its shapes, if all sizes are known."""
     shapes = [sizes.get(top, (None,)) for top in layer.tops]
     if any(None in shape for shape in shapes):
         return layer

@@ -142,7 +142,6 @@ class Origins:
         return bool(tops) and tops[0] not in self.wiring.used_values and bool(self._labels_of(index))
 
     def _labels_of(self, index: int) -> set[str]:
-        """The labels among the bottoms of a layer."""
         layer, bottoms = self.wiring.entries[index].message, self.wiring.names.bottoms[index]
         return {
             value

@@ -132,7 +132,6 @@ class _Reader:
         return owner, field_definition(newer.DESCRIPTOR, name)
 
     def _count(self, name: str, offset: int, path: FieldPath) -> None:
-        """Count a field whose number is limited. Raises ``BrokenTextError`` for one too many."""
         self.left[name] -= 1
         if self.left[name] < 0:
             problem = f"the file states {name} more than {_MOST[name]:,} times"
@@ -249,7 +248,6 @@ class _Reader:
             explain_unknown(finding, field.name, descriptor)
 
     def _skip_value(self, field: TextField, path: FieldPath) -> None:
-        """Skip the value of an unknown field: a scalar, or a block up to its closing sign."""
         if field.value in CLOSING:
             self.text.skip(field, (*path, field.name))
         elif not (field.value and field.has_colon):
@@ -271,7 +269,6 @@ class _Reader:
         self._keep(finding)
 
     def _keep(self, finding: Finding) -> None:
-        """Collect a mistake. Raises ``BrokenTextError`` for one too many."""
         if len(self.findings) == _MOST_FINDINGS:
             problem = f"{finding.problem}; it is one of more than {_MOST_FINDINGS:,} mistakes in the file"
             raise BrokenTextError(finding.line, finding.path, problem)

@@ -116,7 +116,6 @@ def _fold_padding(layers: list[PlacedLayer], file: str) -> list[PlacedLayer]:
 
 
 def _check_padding(layer: Message, origin: Origin) -> None:
-    """Raise ``NetError`` unless a padding layer has one bottom and one top."""
     if len(layer.bottom) != 1 or len(layer.top) != 1:
         raise NetError(
             f"the layer has {len(layer.bottom)} bottoms and {len(layer.top)} tops, expected one of each",
@@ -172,7 +171,6 @@ def _v1_layer(old: Message, origin: Origin) -> tuple[Message, list[str]]:
 
 
 def _move(parameters: Message, name: str, field: str, value: object, origin: Origin) -> None:
-    """Write the value of a flat field into its new message. Raises ``NetError`` for a negative number."""
     if isinstance(value, int) and value < 0:  # the new fields are all unsigned
         raise NetError(
             f"{field} is {value}, expected 0 or more", origin=origin, fix=f"remove {field} to use its default"

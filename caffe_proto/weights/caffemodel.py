@@ -24,8 +24,6 @@ _LAYER, _LAYERS = 100, 2
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Field numbers of one form of a layer."""
-
     name: int
     blobs: int
 

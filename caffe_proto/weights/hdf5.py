@@ -90,7 +90,6 @@ def _datasets(h5py: Any, file: str, data: Any) -> Iterator[Any]:
 
 
 def _member(h5py: Any, file: str, group: Any, name: bytes) -> Any:
-    """What a hard link of the group leads to."""
     kind = group.id.links.get_info(name).type
     if kind == h5py.h5l.TYPE_HARD:
         return group[name]

@@ -34,7 +34,6 @@ def load_arrays(path: str, names: Collection[str]) -> dict[str, Array]:
 
 @contextmanager
 def _errors_of(path: str) -> Iterator[None]:
-    """Errors in an npz file become messages."""
     try:
         yield
     except ConversionError:

@@ -74,7 +74,6 @@ def share_stored(
 
 
 def _different(owner: Owner, copies: Sequence[tuple[str, StoredBlob]]) -> Iterator[str]:
-    """A warning if the copies of a shared blob hold different numbers."""
     *others, (last, kept) = copies
     names = [f'"{name}"' for name, blob in others if not _are_equal(blob, kept)]
     if names:

@@ -86,7 +86,6 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _view(storage: bytes, order: Literal["<", ">"], tensor: StoredTensor, name: str) -> Array:
-    """The numbers of a tensor in its storage."""
     if tensor.kind not in _DTYPES:
         raise ValueError(f'"{name}" holds a {tensor.kind}, expected one of {", ".join(_DTYPES)}')
     dtype = np.dtype(_DTYPES[tensor.kind]).newbyteorder(order)

@@ -16,27 +16,10 @@ from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayer
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.schema import Message, message_class
+from prototrt.surgery import ops
 from prototrt.surgery.forms import UNROLL_AT_MOST
 from prototrt.surgery.ir import Array, Graph, Node, Op, Value
 from prototrt.surgery.ir.registry import Registry
-from prototrt.surgery.ops import (
-    Binary,
-    BinaryKind,
-    Clip,
-    Concat,
-    HardSigmoid,
-    Identity,
-    LeakyReLU,
-    MatMul,
-    Power,
-    Reshape,
-    Sigmoid,
-    Slice,
-    Softmax,
-    TanH,
-    Unary,
-    UnaryKind,
-)
 
 Rule: TypeAlias = Callable[["PlainLayers", Node, Any], None]
 """It takes the node, and its op."""
@@ -140,12 +123,12 @@ def _set_line(layer: Message, **factors: float) -> None:
             setattr(layer.power_param, name, factor)
 
 
-@layer_of(Identity)
+@layer_of(ops.Identity)
 def _identity(plain: PlainLayers, node: Node, op: Any) -> None:
     plain.alias(node)
 
 
-@layer_of(Reshape)
+@layer_of(ops.Reshape)
 def _reshape(plain: PlainLayers, node: Node, op: Any) -> None:
     (source,), (result,) = node.inputs, node.outputs
     if source.shape == result.shape:
@@ -154,7 +137,7 @@ def _reshape(plain: PlainLayers, node: Node, op: Any) -> None:
     plain.of_node("Reshape", node).reshape_param.shape.dim.extend(map(int, result.shape))
 
 
-@layer_of(MatMul)
+@layer_of(ops.MatMul)
 def _matmul(plain: PlainLayers, node: Node, op: Any) -> None:
     """InnerProduct over the last axis. A constant that is added to nothing but the product is its bias."""
     source, factor = node.inputs
@@ -182,7 +165,7 @@ def _matmul(plain: PlainLayers, node: Node, op: Any) -> None:
 
 def _bias(node: Node, product: Value) -> Array | None:
     """The numbers that a node adds to a product, if they are one for each column."""
-    if not (isinstance(node.op, Binary) and node.op.kind is BinaryKind.ADD):
+    if not (isinstance(node.op, ops.Binary) and node.op.kind is ops.BinaryKind.ADD):
         return None
     other = next((value for value in node.inputs if value is not product), product)
     if not other.is_constant or other.array.size not in (1, *product.shape[-1:]):
@@ -192,14 +175,14 @@ def _bias(node: Node, product: Value) -> Array | None:
     return np.broadcast_to(other.array.reshape(-1), [columns]) if is_row else None
 
 
-@layer_of(Slice)
+@layer_of(ops.Slice)
 def _slice(plain: PlainLayers, node: Node, op: Any) -> None:
     """All parts of a value along an axis are one Slice layer. What no node reads is silenced."""
     source = node.inputs[0]
     total = int(source.shape[op.axis])
     parts: dict[tuple[int, int], list[Node]] = {}
     for each in plain.readers(source):
-        if isinstance(each.op, Slice) and each.op.axis == op.axis:
+        if isinstance(each.op, ops.Slice) and each.op.axis == op.axis:
             begin = int(each.op.start)
             parts.setdefault((begin, begin + int(each.op.size)), []).append(each)
     own = (int(op.start), int(op.start) + int(op.size))
@@ -238,12 +221,12 @@ def _shared_blob(plain: PlainLayers, nodes: Sequence[Node]) -> str:
     return blob
 
 
-@layer_of(Concat)
+@layer_of(ops.Concat)
 def _concat(plain: PlainLayers, node: Node, op: Any) -> None:
     plain.of_node("Concat", node).concat_param.axis = op.axis
 
 
-@layer_of(Binary)
+@layer_of(ops.Binary)
 def _binary(plain: PlainLayers, node: Node, op: Any) -> None:
     """A number is a Power layer, equal shapes are an Eltwise, and one within the other is a Scale or a Bias."""
     (a, b), kind = node.inputs, op.kind
@@ -255,16 +238,16 @@ def _binary(plain: PlainLayers, node: Node, op: Any) -> None:
         ):
             _set_line(plain.of_node("Power", node, plain.blob(one)), **_line(node, kind, number, one is a))
             return
-    if kind is BinaryKind.DIVIDE:
+    if kind is ops.BinaryKind.DIVIDE:
         inverse = plain.line(f"{node.name}_inverse", plain.blob(b), power=-1)
         _product_or_sum(plain, node, (a, plain.blob(a)), (b, inverse), "Scale")
-    elif kind is BinaryKind.SUBTRACT:
+    elif kind is ops.BinaryKind.SUBTRACT:
         negative = plain.line(f"{node.name}_negative", plain.blob(b), scale=-1)
         _product_or_sum(plain, node, (a, plain.blob(a)), (b, negative), "Bias")
-    elif kind in (BinaryKind.ADD, BinaryKind.MULTIPLY):
-        layer = "Bias" if kind is BinaryKind.ADD else "Scale"
+    elif kind in (ops.BinaryKind.ADD, ops.BinaryKind.MULTIPLY):
+        layer = "Bias" if kind is ops.BinaryKind.ADD else "Scale"
         _product_or_sum(plain, node, (a, plain.blob(a)), (b, plain.blob(b)), layer)
-    elif kind is BinaryKind.MAXIMUM and a.shape == b.shape:
+    elif kind is ops.BinaryKind.MAXIMUM and a.shape == b.shape:
         plain.of_node("Eltwise", node).eltwise_param.operation = _LARGER
     else:
         raise _without_layer(node, kind.name.lower())
@@ -276,15 +259,15 @@ def _one_number(array: Array) -> float | None:
     return float(first[0]) if array.size and bool((array == first).all()) else None
 
 
-def _line(node: Node, kind: BinaryKind, number: float, is_second: bool) -> dict[str, float]:
+def _line(node: Node, kind: ops.BinaryKind, number: float, is_second: bool) -> dict[str, float]:
     """What a Power layer computes for an operation with a number, in the second or in the first place."""
-    if kind is BinaryKind.ADD:
+    if kind is ops.BinaryKind.ADD:
         return {"shift": number}
-    if kind is BinaryKind.MULTIPLY:
+    if kind is ops.BinaryKind.MULTIPLY:
         return {"scale": number}
-    if kind is BinaryKind.SUBTRACT:
+    if kind is ops.BinaryKind.SUBTRACT:
         return {"shift": -number} if is_second else {"scale": -1, "shift": number}
-    if kind is BinaryKind.DIVIDE and is_second:
+    if kind is ops.BinaryKind.DIVIDE and is_second:
         return {"scale": 1 / number}
     raise _without_layer(node, kind.name.lower())
 
@@ -320,14 +303,14 @@ def _product_or_sum(
     parameters.axis = begin
 
 
-_FUNCTIONS = {UnaryKind.ABS: "AbsVal", UnaryKind.EXP: "Exp", UnaryKind.LOG: "Log"}
-_LINES: dict[UnaryKind, dict[str, float]] = {
-    UnaryKind.NEGATIVE: {"scale": -1},
-    UnaryKind.SQRT: {"power": 0.5},
+_FUNCTIONS = {ops.UnaryKind.ABS: "AbsVal", ops.UnaryKind.EXP: "Exp", ops.UnaryKind.LOG: "Log"}
+_LINES: dict[ops.UnaryKind, dict[str, float]] = {
+    ops.UnaryKind.NEGATIVE: {"scale": -1},
+    ops.UnaryKind.SQRT: {"power": 0.5},
 }
 
 
-@layer_of(Unary)
+@layer_of(ops.Unary)
 def _unary(plain: PlainLayers, node: Node, op: Any) -> None:
     kind = op.kind
     if kind in _LINES:
@@ -338,41 +321,41 @@ def _unary(plain: PlainLayers, node: Node, op: Any) -> None:
         raise _without_layer(node, kind.name.lower())
 
 
-@layer_of(Power)
+@layer_of(ops.Power)
 def _power(plain: PlainLayers, node: Node, op: Any) -> None:
     _set_line(plain.of_node("Power", node), power=op.exponent)
 
 
-@layer_of(Sigmoid)
+@layer_of(ops.Sigmoid)
 def _sigmoid(plain: PlainLayers, node: Node, op: Any) -> None:
     plain.of_node("Sigmoid", node)
 
 
-@layer_of(TanH)
+@layer_of(ops.TanH)
 def _tanh(plain: PlainLayers, node: Node, op: Any) -> None:
     plain.of_node("TanH", node)
 
 
-@layer_of(LeakyReLU)
+@layer_of(ops.LeakyReLU)
 def _relu(plain: PlainLayers, node: Node, op: Any) -> None:
     layer = plain.of_node("ReLU", node)
     if op.slope:
         layer.relu_param.negative_slope = op.slope
 
 
-@layer_of(Clip)
+@layer_of(ops.Clip)
 def _clip(plain: PlainLayers, node: Node, op: Any) -> None:
     layer = plain.of_node("Clip", node)
     layer.clip_param.min, layer.clip_param.max = op.low, op.high
 
 
-@layer_of(HardSigmoid)
+@layer_of(ops.HardSigmoid)
 def _hard_sigmoid(plain: PlainLayers, node: Node, op: Any) -> None:
     line = plain.line(f"{node.name}_line", plain.blob(node.inputs[0]), scale=op.alpha, shift=op.beta)
     layer = plain.of_node("Clip", node, line)
     layer.clip_param.min, layer.clip_param.max = 0, 1
 
 
-@layer_of(Softmax)
+@layer_of(ops.Softmax)
 def _softmax(plain: PlainLayers, node: Node, op: Any) -> None:
     plain.of_node("Softmax", node).softmax_param.axis = op.axis

@@ -64,7 +64,6 @@ def _shapes(graph: Graph) -> dict[str, Shape]:
 
 
 def _refuse_in_place(layer: Layer) -> None:
-    """Raise ``NetError`` for a layer over its own bottom: several layers cannot write one blob."""
     written_over = {*layer.message.bottom} & {*layer.message.top}
     if written_over:
         raise NetError(

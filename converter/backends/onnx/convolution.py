@@ -48,7 +48,6 @@ def _convolve(
 
 
 def _with_axis(model: OnnxModel, kernel: Array | Tensor) -> Array | Tensor:
-    """A kernel with one axis more, of size 1."""
     if isinstance(kernel, Tensor):
         name = unsqueeze(model, kernel, kernel.rank)
         return Tensor(name, kernel.dtype, (*kernel.shape, 1))

@@ -68,7 +68,6 @@ class OnnxEvaluator:
 
 
 def _refuse_plugins(graph: Graph) -> None:
-    """Raise for the user's plugins, which only TensorRT runs."""
     for node in walk(graph):
         if isinstance(node.op, Plugin):
             raise UnsupportedLayerError(
@@ -119,8 +118,6 @@ class OnnxFileEvaluator:
 
 
 class _OpenModel:
-    """A model that onnxruntime has loaded."""
-
     def __init__(self, path: Path, device: str) -> None:
         runtime = import_package("onnxruntime")
         options = runtime.SessionOptions()
@@ -206,7 +203,6 @@ def rtx_devices() -> list[Any]:
 
 
 def _refuse_others(side: str, expected: Collection[str], present: Collection[str], path: str) -> None:
-    """Raise ``UnreadableFileError`` unless a manifest names what the model has."""
     if {*expected} != {*present}:
         raise UnreadableFileError(
             f"has {side} that differ from its manifest: {', '.join(sorted({*expected} ^ {*present}))}",

@@ -68,7 +68,6 @@ def write_model(
 
 
 def _outside(weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights that get their own file."""
     if sum(array.nbytes for array in weights.values()) <= EXTERNAL_FROM:
         return {}
     return {name: array for name, array in weights.items() if array.nbytes > _INSIDE}

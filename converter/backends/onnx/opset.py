@@ -91,7 +91,6 @@ def graphs_in(graph: Proto) -> Iterator[Proto]:
 
 
 def _first_opset(operator: str, types: list[str | None], opset: int) -> int:
-    """The first opset from this one on in which the operator reads these types."""
     defs = import_package("onnx.defs")
     newest: int = defs.onnx_opset_version()
     for candidate in range(opset, newest + 1):

@@ -153,8 +153,6 @@ def _manifest(facts: Mapping[str, Any], size: int, sha256: str) -> dict[str, Any
 
 @dataclass
 class _PlanBuild:
-    """A network that is ready to be built, once."""
-
     graph: Graph
     network: Network
     config: Any
@@ -220,7 +218,6 @@ class _PlanBuild:
         }
 
     def _failure(self) -> BuildError:
-        """What TensorRT has said about an engine that it did not build."""
         error = self.network.error("built no engine")
         if _ONLY_ON_TURING in str(error.because):
             without = Option("compute_capabilities")

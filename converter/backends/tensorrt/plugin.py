@@ -122,7 +122,6 @@ def _fields(network: Network, op: Plugin, creator: Any, arrays: Mapping[str, Arr
 
 
 def _usual_type(value: FieldValue | Array) -> str:
-    """The type of a field that its creator does not state."""
     if isinstance(value, str):
         return "CHAR"
     return "INT32" if np.asarray(value).dtype.kind in "bi" else "FLOAT32"
@@ -149,7 +148,6 @@ def _array(network: Network, op: Plugin, name: str, value: FieldValue | Array, k
 
 
 def _refuse_other_tops(network: Network, op: Plugin, tops: list[Tensor]) -> None:
-    """Compare what the plugin makes with what the rest of the net was made for."""
     assert network.node is not None
     values = network.node.outputs
     _refuse_count(network, op, len(tops), len(values))

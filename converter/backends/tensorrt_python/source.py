@@ -197,7 +197,6 @@ def _layer_tensors(steps: Sequence[Any]) -> Iterator[RecordedTensor]:
 
 
 def _docstring(graph: Graph, file: Path) -> str:
-    """What a reader must know: where the file comes from, shapes, and states."""
     lines = heading(graph, file.stem, "a program for TensorRT's API")
     lines += [*textwrap.wrap(frame.ABOUT.format(file=plain(file.name)), 100), ""]
     states = {pair.output: pair.input for pair in graph.recurrences}
@@ -225,7 +224,6 @@ def _sizes(graph: Graph) -> str:
 
 
 def _shapes(graph: Graph) -> str:
-    """The shapes of inputs as a function of the sizes that vary."""
     rows = []
     for value in graph.inputs:
         if any(not isinstance(dim, int) for dim in value.shape):

@@ -50,7 +50,6 @@ def export_torch(
 
 
 def _refuse_name(path: Path) -> None:
-    """Raise ``OptionsError`` for the name of a file that an ``import`` cannot spell."""
     if not path.stem.isidentifier() or keyword.iskeyword(path.stem):
         word = identifier(path.stem)
         raise OptionsError(

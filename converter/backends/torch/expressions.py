@@ -16,58 +16,9 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.caffe_proto.common.records import dataclass, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.surgery import ops
 from prototrt.surgery.ir import Dim, DType, Node, Op, OpenSize, Value
 from prototrt.surgery.ir.registry import Registry
-from prototrt.surgery.ops import (
-    ELU,
-    LRN,
-    Affine,
-    AveragePool,
-    Axis,
-    Binary,
-    BinaryKind,
-    Cast,
-    Clip,
-    Compress,
-    Concat,
-    Convolution,
-    Count,
-    Deconvolution,
-    Dequantize,
-    Gather,
-    HardSigmoid,
-    Identity,
-    LeakyReLU,
-    MatMul,
-    MaxPool,
-    MaxPoolIndex,
-    NonMaxSuppression,
-    Pad,
-    Patches,
-    Plugin,
-    Power,
-    PReLU,
-    Quantize,
-    Reduce,
-    ReduceKind,
-    Reshape,
-    Resize,
-    Reverse,
-    ReverseSequence,
-    Scatter,
-    Select,
-    Sigmoid,
-    Slice,
-    Softmax,
-    Softsign,
-    StochasticPool,
-    TanH,
-    Tile,
-    TopK,
-    Transpose,
-    Unary,
-    UnaryKind,
-)
 
 TORCH_TYPES = {
     DType.FLOAT32: "torch.float32",
@@ -168,34 +119,34 @@ def _fill(template: str, call: Application) -> str:
 
 
 _add_templates(
-    (Sigmoid, "torch.sigmoid({0})"),
-    (TanH, "torch.tanh({0})"),
-    (Softsign, "functional.softsign({0})"),
-    (ELU, "functional.elu({0}, {alpha})"),
-    (HardSigmoid, "({a} * {alpha} + {beta}).clamp(0, 1)"),
-    (PReLU, "torch.where({a} > 0, {0}, {b} * {a})"),
-    (Identity, "{0}"),
-    (Power, "torch.pow({0}, {exponent})"),
-    (LRN, "functional.local_response_norm({0}, {size}, {alpha}, {beta}, {k})"),
-    (Softmax, "torch.softmax({0}, {axis})"),
-    (Transpose, "{a}.permute{order}"),
-    (Reverse, "{a}.flip({axis})"),
-    (ReverseSequence, "reverse_sequence({0}, {1})"),
-    (Select, "torch.where({0}, {1}, {2})"),
-    (Gather, "{a}[{b}.long()]"),
-    (Compress, "{a}[{b} != 0]"),
-    (NonMaxSuppression, "suppressed({0}, {1}, {threshold})"),
-    (TopK, "largest({0}, {axis}, {count}, first_of_equals={first_of_equals})"),
+    (ops.Sigmoid, "torch.sigmoid({0})"),
+    (ops.TanH, "torch.tanh({0})"),
+    (ops.Softsign, "functional.softsign({0})"),
+    (ops.ELU, "functional.elu({0}, {alpha})"),
+    (ops.HardSigmoid, "({a} * {alpha} + {beta}).clamp(0, 1)"),
+    (ops.PReLU, "torch.where({a} > 0, {0}, {b} * {a})"),
+    (ops.Identity, "{0}"),
+    (ops.Power, "torch.pow({0}, {exponent})"),
+    (ops.LRN, "functional.local_response_norm({0}, {size}, {alpha}, {beta}, {k})"),
+    (ops.Softmax, "torch.softmax({0}, {axis})"),
+    (ops.Transpose, "{a}.permute{order}"),
+    (ops.Reverse, "{a}.flip({axis})"),
+    (ops.ReverseSequence, "reverse_sequence({0}, {1})"),
+    (ops.Select, "torch.where({0}, {1}, {2})"),
+    (ops.Gather, "{a}[{b}.long()]"),
+    (ops.Compress, "{a}[{b} != 0]"),
+    (ops.NonMaxSuppression, "suppressed({0}, {1}, {threshold})"),
+    (ops.TopK, "largest({0}, {axis}, {count}, first_of_equals={first_of_equals})"),
 )
 
 
-@expression(LeakyReLU)
+@expression(ops.LeakyReLU)
 def _leaky_relu(call: Application) -> str:
     (x,) = call.inputs
     return f"functional.leaky_relu({x}, {number(call.op.slope)})" if call.op.slope else f"torch.relu({x})"
 
 
-@expression(Clip)
+@expression(ops.Clip)
 def _clip(call: Application) -> str:
     low, high = number(call.op.low), number(call.op.high)
     if call.op.low <= call.op.high:
@@ -203,19 +154,19 @@ def _clip(call: Application) -> str:
     return f"{call.atoms[0]}.clamp(max={high}).clamp(min={low})"
 
 
-@expression(Affine)
+@expression(ops.Affine)
 def _affine(call: Application) -> str:
     x, scale, shift = call.atoms
     ones = ", 1" * (call.rank - 2)
     return f"{x} * {scale}.view(-1{ones}) + {shift}.view(-1{ones})"
 
 
-@expression(Convolution)
+@expression(ops.Convolution)
 def _convolution(call: Application) -> str:
     return _convolve(call, "conv", "")
 
 
-@expression(Deconvolution)
+@expression(ops.Deconvolution)
 def _deconvolution(call: Application) -> str:
     return _convolve(call, "conv_transpose", "0, ")
 
@@ -244,13 +195,13 @@ def refuse_many_axes(node: Node, axes: int) -> None:
         )
 
 
-@expression(Patches)
+@expression(ops.Patches)
 def _patches(call: Application) -> str:
     op = call.op
     return f"patches({call.inputs[0]}, {op.window}, {op.stride}, {pads_of(op.pad, op.pad)}, {op.dilation})"
 
 
-@expression(MaxPool)
+@expression(ops.MaxPool)
 def _max_pool(call: Application) -> str:
     op, x = call.op, call.inputs[0]
     axes = len(op.window)
@@ -269,12 +220,12 @@ def _pool(function: str) -> Row:
     return row
 
 
-expression(AveragePool)(_pool("average_pool"))
-expression(StochasticPool)(_pool("stochastic_pool"))
-expression(MaxPoolIndex)(_pool("max_pool_index"))
+expression(ops.AveragePool)(_pool("average_pool"))
+expression(ops.StochasticPool)(_pool("stochastic_pool"))
+expression(ops.MaxPoolIndex)(_pool("max_pool_index"))
 
 
-@expression(Count)
+@expression(ops.Count)
 def _count(call: Application) -> str:
     op = call.op
     first, end, step = (call.size(each) for each in (op.first, op.first + op.size * op.step, op.step))
@@ -282,43 +233,43 @@ def _count(call: Application) -> str:
 
 
 _OPERATORS = {
-    BinaryKind.ADD: "+",
-    BinaryKind.SUBTRACT: "-",
-    BinaryKind.MULTIPLY: "*",
-    BinaryKind.DIVIDE: "/",
-    BinaryKind.GREATER: ">",
-    BinaryKind.EQUAL: "==",
-    BinaryKind.AND: "&",
-    BinaryKind.OR: "|",
+    ops.BinaryKind.ADD: "+",
+    ops.BinaryKind.SUBTRACT: "-",
+    ops.BinaryKind.MULTIPLY: "*",
+    ops.BinaryKind.DIVIDE: "/",
+    ops.BinaryKind.GREATER: ">",
+    ops.BinaryKind.EQUAL: "==",
+    ops.BinaryKind.AND: "&",
+    ops.BinaryKind.OR: "|",
 }
-_MIRRORED = {BinaryKind.GREATER: "<", BinaryKind.EQUAL: "=="}
+_MIRRORED = {ops.BinaryKind.GREATER: "<", ops.BinaryKind.EQUAL: "=="}
 """For a number that stands first, which reads better behind."""
 
 
-@expression(Binary)
+@expression(ops.Binary)
 def _binary(call: Application) -> str:
     kind, (a, b) = call.op.kind, call.atoms
     if kind in _OPERATORS:
-        if kind is BinaryKind.DIVIDE and call.node.inputs[0].dtype is DType.INT32:
+        if kind is ops.BinaryKind.DIVIDE and call.node.inputs[0].dtype is DType.INT32:
             return f'torch.div({call.inputs[0]}, {call.inputs[1]}, rounding_mode="trunc")'
         if kind in _MIRRORED and is_number(call.inputs[0]):
             return f"{b} {_MIRRORED[kind]} {a}"
         return f"{a} {_OPERATORS[kind]} {b}"
     if is_number(call.inputs[0]) or is_number(call.inputs[1]):
         x, bound = (b, call.inputs[0]) if is_number(call.inputs[0]) else (a, call.inputs[1])
-        return f"{x}.clamp({'min' if kind is BinaryKind.MAXIMUM else 'max'}={bound})"
+        return f"{x}.clamp({'min' if kind is ops.BinaryKind.MAXIMUM else 'max'}={bound})"
     return f"torch.{kind.value}({call.inputs[0]}, {call.inputs[1]})"
 
 
-@expression(Unary)
+@expression(ops.Unary)
 def _unary(call: Application) -> str:
     kind = call.op.kind
-    if kind in (UnaryKind.NOT, UnaryKind.NEGATIVE):
-        return f"{'~' if kind is UnaryKind.NOT else '-'}{call.atoms[0]}"
-    return f"torch.{'abs' if kind is UnaryKind.ABS else kind.value}({call.inputs[0]})"
+    if kind in (ops.UnaryKind.NOT, ops.UnaryKind.NEGATIVE):
+        return f"{'~' if kind is ops.UnaryKind.NOT else '-'}{call.atoms[0]}"
+    return f"torch.{'abs' if kind is ops.UnaryKind.ABS else kind.value}({call.inputs[0]})"
 
 
-@expression(Cast)
+@expression(ops.Cast)
 def _cast(call: Application) -> str:
     if call.node.inputs[0].dtype is call.op.to:
         return call.inputs[0]
@@ -326,7 +277,7 @@ def _cast(call: Application) -> str:
     return f"{call.atoms[0]}.{methods[call.op.to]}()"
 
 
-@expression(MatMul)
+@expression(ops.MatMul)
 def _mat_mul(call: Application) -> str:
     a, b = call.atoms
     *stacks, _, _ = call.node.inputs[1].shape
@@ -337,33 +288,33 @@ def _mat_mul(call: Application) -> str:
     return f"{a} @ {b}{'.transpose(-1, -2)' * call.op.transpose_b}"
 
 
-@expression(Reduce)
+@expression(ops.Reduce)
 def _reduce(call: Application) -> str:
     op, x = call.op, call.node.inputs[0]
-    name = {ReduceKind.MAX: "amax", ReduceKind.MIN: "amin"}.get(op.kind, op.kind.value)
+    name = {ops.ReduceKind.MAX: "amax", ops.ReduceKind.MIN: "amin"}.get(op.kind, op.kind.value)
     keep = ", keepdim=True" if op.keep else ""
-    kind = ", dtype=torch.int32" if op.kind is ReduceKind.SUM and x.dtype is DType.INT32 else ""
+    kind = ", dtype=torch.int32" if op.kind is ops.ReduceKind.SUM and x.dtype is DType.INT32 else ""
     return f"{call.atoms[0]}.{name}({in_tuple([*map(str, op.axes)])}{keep}{kind})"
 
 
-@expression(Resize)
+@expression(ops.Resize)
 def _resize(call: Application) -> str:
     size = call.sizes((call.op.height, call.op.width))
     return f'functional.interpolate({call.inputs[0]}, {size}, mode="bilinear", align_corners=True)'
 
 
-@expression(Scatter)
+@expression(ops.Scatter)
 def _scatter(call: Application) -> str:
     x, index = call.atoms
     zeros = f"{x}.new_zeros(*{x}.shape[:-1], {call.size(call.op.size)})"
     return f"{zeros}.scatter(-1, {index}.long(), {call.inputs[0]})"
 
 
-@expression(Reshape)
+@expression(ops.Reshape)
 def _reshape(call: Application) -> str:
     """A first axis that stays is ``-1``, so that a batch of another size fits."""
     x = call.node.inputs[0].shape
-    target = [x[dim.index] if isinstance(dim, Axis) else dim for dim in call.op.target]
+    target = [x[dim.index] if isinstance(dim, ops.Axis) else dim for dim in call.op.target]
     if not target:
         return f"{call.atoms[0]}.reshape(())"
     kept = 0
@@ -377,25 +328,25 @@ def _reshape(call: Application) -> str:
     return f"{call.atoms[0]}.reshape({', '.join(sizes)})"
 
 
-@expression(Slice)
+@expression(ops.Slice)
 def _slice(call: Application) -> str:
     op = call.op
     return f"{call.atoms[0]}.narrow({op.axis}, {call.size(op.start)}, {call.size(op.size)})"
 
 
-@expression(Concat)
+@expression(ops.Concat)
 def _concat(call: Application) -> str:
     return f"torch.cat({in_tuple(call.inputs)}, {call.op.axis})"
 
 
-@expression(Tile)
+@expression(ops.Tile)
 def _tile(call: Application) -> str:
     copies = ["1"] * call.rank
     copies[call.op.axis] = call.size(call.op.copies)
     return f"torch.tile({call.inputs[0]}, {in_tuple(copies)})"
 
 
-@expression(Plugin)
+@expression(ops.Plugin)
 def _plugin(call: Application) -> str:
     raise UnsupportedLayerError(
         f"the plugin {call.op.name} computes it, and PyTorch has no such plugin",
@@ -408,7 +359,7 @@ def _plugin(call: Application) -> str:
     )
 
 
-@expression(Pad)
+@expression(ops.Pad)
 def _pad(call: Application) -> str:
     value = f", value={number(call.op.value)}" if call.op.value else ""
     return f"functional.pad({call.inputs[0]}, {pads_of(call.op.before, call.op.after)}{value})"
@@ -423,5 +374,5 @@ def size_text(dim: Dim, names: Callable[[str], str]) -> str:
     return re.sub(r"(?<=[\w)]) ?(//|[+*-]) ?", r" \1 ", text)
 
 
-NOT_WRITTEN = (Quantize, Dequantize)
+NOT_WRITTEN = (ops.Quantize, ops.Dequantize)
 """Primitives without a row: a net of 8 bits is refused."""

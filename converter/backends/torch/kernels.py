@@ -177,7 +177,6 @@ class _KernelText:
         return self._elementwise(node, gate, wide)
 
     def _named(self, name: str, value: Value, gate: int) -> str:
-        """A new name for one vector."""
         return self._names.new(f"{name}_{gate}" if self._gates(value) > 1 else name)
 
     def _constant(self, value: Value) -> str:

@@ -158,5 +158,4 @@ def def_lines(indent: str, name: str, arguments: Sequence[str], result: str) -> 
 
 
 def _plain(kind: str) -> str:
-    """The type of a layer for a docstring."""
     return "".join(letter for letter in kind if letter.isalnum() or letter in "_-. ")

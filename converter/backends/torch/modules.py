@@ -10,28 +10,8 @@ import numpy as np
 
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.backends.torch.expressions import number
+from prototrt.surgery import ops
 from prototrt.surgery.ir import Array, DType, Node, Op, Value
-from prototrt.surgery.ops import (
-    ADD,
-    ELU,
-    LRN,
-    Affine,
-    AveragePool,
-    Cast,
-    Convolution,
-    Deconvolution,
-    Gather,
-    LeakyReLU,
-    MatMul,
-    MaxPool,
-    Pad,
-    PReLU,
-    Reshape,
-    Sigmoid,
-    Softmax,
-    Softsign,
-    TanH,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +59,12 @@ def _arguments(*fixed: object, **others: tuple[object, object]) -> str:
     return ", ".join([*map(str, fixed), *named])
 
 
-@_equals(Convolution)
+@_equals(ops.Convolution)
 def _convolution(nodes: Sequence[Node]) -> LayerModule | None:
     return _conv_module(nodes[0], "Conv")
 
 
-@_equals(Deconvolution)
+@_equals(ops.Deconvolution)
 def _deconvolution(nodes: Sequence[Node]) -> LayerModule | None:
     return _conv_module(nodes[0], "ConvTranspose")
 
@@ -110,21 +90,21 @@ def _conv_module(node: Node, name: str) -> LayerModule | None:
     return LayerModule(f"nn.{name}{len(op.stride)}d({arguments})", x, arrays=arrays)
 
 
-@_equals(MatMul)
-@_equals(MatMul, type(ADD))
-@_equals(Reshape, MatMul)
-@_equals(Reshape, MatMul, type(ADD))
+@_equals(ops.MatMul)
+@_equals(ops.MatMul, type(ops.ADD))
+@_equals(ops.Reshape, ops.MatMul)
+@_equals(ops.Reshape, ops.MatMul, type(ops.ADD))
 def _linear(nodes: Sequence[Node]) -> LayerModule | None:
     """A Linear, behind a flatten if Caffe's InnerProduct flattens."""
     nodes, reads, x = [*nodes], "{}", nodes[0].inputs[0]
-    if isinstance(nodes[0].op, Reshape):
+    if isinstance(nodes[0].op, ops.Reshape):
         shape, rows = x.shape, nodes[0].outputs[0].shape
         axis = len(rows) - 1
         if axis == 0 or rows[:-1] != shape[:axis] or len(rows) >= len(shape):
             return None
         nodes, reads = nodes[1:], f"{{}}.flatten({axis})"
     product, weights = nodes[0], nodes[0].inputs[1]
-    if product.op != MatMul(transpose_b=True) or weights.data is None:
+    if product.op != ops.MatMul(transpose_b=True) or weights.data is None:
         return None
     outputs, inputs = weights.data.shape[-2:]
     arrays: dict[str, Array] = {"weight": weights.data.reshape(-1, inputs)}
@@ -133,7 +113,7 @@ def _linear(nodes: Sequence[Node]) -> LayerModule | None:
     if len(nodes) == 2:
         bias = nodes[1].inputs[1]
         if (
-            nodes[1].op != ADD
+            nodes[1].op != ops.ADD
             or bias.data is None
             or bias.data.shape[-1] != outputs
             or bias.data.size != outputs
@@ -145,8 +125,8 @@ def _linear(nodes: Sequence[Node]) -> LayerModule | None:
     )
 
 
-@_equals(Gather)
-@_equals(Cast, Gather)
+@_equals(ops.Gather)
+@_equals(ops.Cast, ops.Gather)
 def _embedding(nodes: Sequence[Node]) -> LayerModule | None:
     table, _ = nodes[-1].inputs
     ids = nodes[0].inputs[0] if len(nodes) == 2 else nodes[0].inputs[1]
@@ -155,7 +135,7 @@ def _embedding(nodes: Sequence[Node]) -> LayerModule | None:
     return LayerModule(f"nn.Embedding{table.data.shape}", ids, "{}.long()", {"weight": table.data})
 
 
-@_equals(Affine)
+@_equals(ops.Affine)
 def _affine(nodes: Sequence[Node]) -> LayerModule:
     x, scale, shift = nodes[0].inputs
     return LayerModule(f"Scale({x.shape[1]})", x, arrays={"weight": scale.array, "bias": shift.array})
@@ -164,7 +144,12 @@ def _affine(nodes: Sequence[Node]) -> LayerModule:
 def batch_norm(nodes: Sequence[Node], blobs: Sequence[Value]) -> LayerModule | None:
     """A BatchNorm with the mean and the variance that are the first blobs of the layer."""
     op, x = nodes[0].op, nodes[0].inputs[0]
-    if len(nodes) > 1 or not isinstance(op, Affine) or op.epsilon is None or len(x.shape) not in (2, 3, 4, 5):
+    if (
+        len(nodes) > 1
+        or not isinstance(op, ops.Affine)
+        or op.epsilon is None
+        or len(x.shape) not in (2, 3, 4, 5)
+    ):
         return None
     mean, variance = (blob.array for blob in blobs[:2])
     if not (variance > -op.epsilon).all() or not np.isfinite([mean, variance]).all():
@@ -174,7 +159,7 @@ def batch_norm(nodes: Sequence[Node], blobs: Sequence[Value]) -> LayerModule | N
     return LayerModule(f"nn.BatchNorm{max(1, len(x.shape) - 2)}d({arguments})", x, arrays=statistics)
 
 
-@_equals(PReLU)
+@_equals(ops.PReLU)
 def _prelu(nodes: Sequence[Node]) -> LayerModule | None:
     x, slope = nodes[0].inputs
     if slope.data is None or slope.data.size not in (1, *slope.data.shape[1:2]):
@@ -182,42 +167,44 @@ def _prelu(nodes: Sequence[Node]) -> LayerModule | None:
     return LayerModule(f"nn.PReLU({slope.data.size})", x, arrays={"weight": slope.data.reshape(-1)})
 
 
-@_equals(LeakyReLU)
-@_equals(ELU)
-@_equals(LRN)
-@_equals(Sigmoid)
-@_equals(Softmax)
-@_equals(Softsign)
-@_equals(TanH)
+@_equals(ops.LeakyReLU)
+@_equals(ops.ELU)
+@_equals(ops.LRN)
+@_equals(ops.Sigmoid)
+@_equals(ops.Softmax)
+@_equals(ops.Softsign)
+@_equals(ops.TanH)
 def _function(nodes: Sequence[Node]) -> LayerModule:
     op: Any = nodes[0].op
     made: dict[type[Op], Callable[[], str]] = {
-        LeakyReLU: lambda: f"LeakyReLU({number(op.slope)})" if op.slope else "ReLU()",
-        ELU: lambda: f"ELU({'' if op.alpha == 1 else number(op.alpha)})",
-        LRN: lambda: f"LocalResponseNorm({op.size}, {number(op.alpha)}, {number(op.beta)}, {number(op.k)})",
-        Sigmoid: lambda: "Sigmoid()",
-        Softmax: lambda: f"Softmax(dim={op.axis})",
-        Softsign: lambda: "Softsign()",
-        TanH: lambda: "Tanh()",
+        ops.LeakyReLU: lambda: f"LeakyReLU({number(op.slope)})" if op.slope else "ReLU()",
+        ops.ELU: lambda: f"ELU({'' if op.alpha == 1 else number(op.alpha)})",
+        ops.LRN: lambda: (
+            f"LocalResponseNorm({op.size}, {number(op.alpha)}, {number(op.beta)}, {number(op.k)})"
+        ),
+        ops.Sigmoid: lambda: "Sigmoid()",
+        ops.Softmax: lambda: f"Softmax(dim={op.axis})",
+        ops.Softsign: lambda: "Softsign()",
+        ops.TanH: lambda: "Tanh()",
     }
     return LayerModule(f"nn.{made[type(op)]()}", nodes[0].inputs[0])
 
 
-@_equals(MaxPool)
-@_equals(AveragePool)
-@_equals(Pad, AveragePool)
+@_equals(ops.MaxPool)
+@_equals(ops.AveragePool)
+@_equals(ops.Pad, ops.AveragePool)
 def _pool_module(nodes: Sequence[Node]) -> LayerModule | None:
     """Caffe's last windows may reach beyond the image, as PyTorch's with ``ceil_mode``."""
     op: Any = nodes[-1].op
     x, y = nodes[0].inputs[0], nodes[-1].outputs[0]
     axes = len(op.window)
     pads = op.before
-    if isinstance(nodes[0].op, Pad):
+    if isinstance(nodes[0].op, ops.Pad):
         pad = nodes[0].op
         if pad.value or any(pad.before[:2] + pad.after[:2]) or any(op.before):
             return None
         pads = pad.before[2:]
-    elif isinstance(op, AveragePool) and any(pads):
+    elif isinstance(op, ops.AveragePool) and any(pads):
         return None
     is_half = all(0 <= pad <= size // 2 for pad, size in zip(pads, op.window, strict=True))
     ceils = [
@@ -229,7 +216,7 @@ def _pool_module(nodes: Sequence[Node]) -> LayerModule | None:
     arguments = _arguments(
         _short(op.window), _short(op.stride), padding=(_short(pads), 0), ceil_mode=(ceils[0], False)
     )
-    return LayerModule(f"nn.{'Max' if isinstance(op, MaxPool) else 'Avg'}Pool{axes}d({arguments})", x)
+    return LayerModule(f"nn.{'Max' if isinstance(op, ops.MaxPool) else 'Avg'}Pool{axes}d({arguments})", x)
 
 
 def _windows(

@@ -44,8 +44,6 @@ _MOST_INLINE = 3
 
 @dataclass(slots=True)
 class _Net:
-    """The lines of the class while they are written."""
-
     made: list[str] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
     keys: KeysOfArrays = field(default_factory=KeysOfArrays)
@@ -74,8 +72,6 @@ def module_text(graph: Graph, weights_file: str) -> SourceText:
 
 
 class _NetText:
-    """Writes the layers of a graph, in the order of its nodes."""
-
     def __init__(self, graph: Graph, names: PythonNames) -> None:
         self.graph, self.net = graph, _Net()
         self.kernels = StepKernels(names)
@@ -99,7 +95,6 @@ class _NetText:
         self._place = -1
 
     def _last_uses(self) -> dict[Value, int]:
-        """The last group that reads each value."""
         last = {value: place for place, nodes in enumerate(self._groups) for n in nodes for value in n.inputs}
         return last | dict.fromkeys(self.graph.outputs, len(self._groups))
 
@@ -355,14 +350,12 @@ def _ties(arrays: Mapping[str, Array]) -> Iterator[str]:
 
 
 def _functions(code: str) -> list[str]:
-    """The functions that the code calls, and those that they call."""
     names = [name for name in FUNCTIONS if re.search(rf"(?<![\w.]){name}\(", code)]
     needed = [*names, *(NEEDS[name] for name in names if name in NEEDS)]
     return [source for name, source in FUNCTIONS.items() if name in needed]
 
 
 def _kernels(sources: Sequence[str]) -> list[str]:
-    """The kernels, which are there if Triton is."""
     lines = "\n\n".join([LOAD_WRITTEN, *sources]).split("\n")
     indented = [part for line in lines for part in wrap(f"    {line}".rstrip(), _LONGEST_COMMENTED)]
     return ["\n".join(["if triton is not None:", *indented])] if sources else []
@@ -375,7 +368,6 @@ def _class(name: str, made: Sequence[str], forward: Sequence[str]) -> str:
 
 
 def _imports(code: str) -> str:
-    """The imports that the code needs."""
     lines = ["from __future__ import annotations", ""]
     lines += ["from collections.abc import Sequence"] * ("Sequence[" in code) + [
         "from pathlib import Path",

@@ -100,7 +100,6 @@ class Statements:
         return self.texts[value]
 
     def _begin(self, before: Sequence[Value], after: Sequence[Value]) -> list[str]:
-        """Names for states."""
         names = [self.local(new if new.data is None else old) for old, new in zip(before, after, strict=True)]
         self.texts |= dict(zip(before, names, strict=True))
         return names
@@ -112,7 +111,6 @@ class Statements:
         self._assign([name for name, _ in changed], [text for _, text in changed])
 
     def _assign(self, names: Sequence[str], texts: Sequence[str]) -> None:
-        """Give all of these names their values at once."""
         if not names:
             return
         line = f"{', '.join(names)} = {', '.join(texts)}"
@@ -140,7 +138,6 @@ class Statements:
         self.texts |= dict(zip(outputs, [*states, *stacked], strict=True))
 
     def _loop(self, node: Node, op: Scan, states: Sequence[str], lists: Sequence[str]) -> None:
-        """The steps one after another."""
         outside, inside = op.named_inputs(node.inputs), op.named_inputs(op.body.inputs)
         results = op.named_outputs(op.body.outputs)
         self._assign(states, [self.text(value) for value in outside.states])

@@ -151,7 +151,6 @@ def merge(files: Sequence[str], method: str | None = None) -> Calibration:
 
 
 def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, has_method_option: bool) -> None:
-    """Raise ``NetError`` where the file is not about the model and the values of the first one."""
     fix: str = "calibrate the same model with both"
     if scales.weights.get("sha256") != others.weights.get("sha256"):
         raise NetError(f"was not made with the weights of {first}", where=file, fix=fix)
@@ -166,7 +165,6 @@ def _refuse_other(first: str, scales: Scales, file: str, others: Scales, *, has_
 
 
 def _histograms(file: str, scales: Scales) -> dict[str, Histogram]:
-    """All histograms of a file. Raises ``NetError`` where one is missing."""
     result = {}
     for name, record in scales.records.items():
         if record.histogram is None:

@@ -116,7 +116,6 @@ def _count(histogram: Histogram, numbers: Array, name: str, call: Call, graph: G
 
 
 def _origin_of(name: str, graph: Graph) -> Origin | None:
-    """The layer that a value is from; None for an input."""
     return next((node.origin for node in walk(graph) for value in node.outputs if value.name == name), None)
 
 

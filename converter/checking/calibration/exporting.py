@@ -48,7 +48,6 @@ def table_text(model: Model, scales: Mapping[str, float], target: str) -> str:
 
 
 def _refuse_names(names: Iterable[str], separator: str) -> None:
-    """Raise ``NetError`` for a name that the lines of a table cannot hold."""
     for name in names:
         if visible_line(name) != name or (separator and separator in name) or name != name.strip():
             raise NetError(

@@ -280,7 +280,6 @@ def find_target(word: str) -> Target:
 
 
 def _with_its_releases(target: Target, machine: Machine) -> Target:
-    """The target for the newest releases of TensorRT that serve the GPU."""
     row = machine.releases
     assert row is not None, machine.name  # tests hold the table to that
     since = max(row.since, machine.capability.since or row.since)

@@ -152,7 +152,6 @@ def _texts(values: Iterable[object]) -> tuple[str, ...]:
 
 
 def _machine(section: SectionResult | None) -> str:
-    """Its GPU, driver and TensorRT."""
     facts = {row.what: " ".join(row.details) for row in section.rows if row.verdict == OK} if section else {}
     driver = facts.get("driver")
     names = ("tensorrt-rtx", "tensorrt")
@@ -180,7 +179,6 @@ def _share(section: SectionResult | None) -> str:
 
 
 def _speed(section: SectionResult | None) -> str:
-    """The first that was timed."""
     if section is None or section.reason:
         return _share(section)
     row = next((row for row in section.rows if row.verdict == OK), None)

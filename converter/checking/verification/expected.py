@@ -74,7 +74,6 @@ def _unknown_output_error(name: str, computed: Iterable[str]) -> NetError:
 def _refuse_other_shapes(
     path: str, calls: Sequence[Call], graph: Graph, expected: Sequence[Mapping[str, ArrayHeader]]
 ) -> None:
-    """Raise ``ShapeError`` for expected outputs in another shape than the computed ones, before they are read."""
     signature = Signature.of_graph(graph)
     outputs = {value.name: value for value in graph.outputs}
     for number, (call, arrays) in enumerate(zip(calls, expected, strict=True)):

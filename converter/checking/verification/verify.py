@@ -74,7 +74,6 @@ def verify(
 
 
 def _doubts(comparisons: Sequence[Comparison], outputs: Collection[str]) -> tuple[str, ...]:
-    """A warning for each output whose agreement proves little."""
     doubts = {each.blob: each.doubt for each in comparisons if each.doubt and each.blob in outputs}
     return tuple(f'output "{blob}" {doubt}: agreement on it proves little' for blob, doubt in doubts.items())
 
@@ -159,7 +158,6 @@ def _compare(
 
 
 def _place(comparison: Comparison, ways: Sequence[Way]) -> tuple[int, bool]:
-    """Ways in the order of the options, each against the reference first."""
     return [REFERENCE, *ways].index(comparison.way), comparison.against == EXPECTED
 
 
@@ -230,7 +228,6 @@ def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, A
 
 
 def _first_failures(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The first blob out of tolerance, for each way and each base."""
     first: dict[tuple[str, str], Comparison] = {}
     for comparison in comparisons:
         if not comparison.holds:

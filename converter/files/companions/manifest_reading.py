@@ -109,7 +109,6 @@ def signature_of_manifest(manifest: Mapping[str, Any]) -> Signature:
 
 
 def _axes(binding: Mapping[str, Any]) -> Sequence[str | None]:
-    """Raises ``ValueError`` unless there is one for each size."""
     axes, count = binding["axes"], len(binding["shape"])
     if not isinstance(axes, list) or len(axes) != count:
         raise ValueError(f"the axes of {binding['name']!r} are {axes!r}, expected {count} of them")
@@ -117,7 +116,6 @@ def _axes(binding: Mapping[str, Any]) -> Sequence[str | None]:
 
 
 def _indices(name: str, entry: Mapping[str, Any], symbols: Mapping[str, Range]) -> IndexRange:
-    """Raises ``ValueError`` if it is not a range."""
     below, every, start = entry["below"], entry["every"], entry["start"]
     is_valid = isinstance(below, str) or (isinstance(below, int) and below >= 0)
     if not (is_valid and isinstance(every, int) and isinstance(start, int) and 0 <= start < every):
@@ -128,7 +126,6 @@ def _indices(name: str, entry: Mapping[str, Any], symbols: Mapping[str, Range]) 
 
 
 def _check_counts(value: Value, names: Container[str]) -> None:
-    """Raise ``ValueError`` for a size that lacks its count."""
     for dim in value.shape:
         if isinstance(dim, AtMost) and dim.count not in names:
             raise ValueError(f"{value.name!r} is counted by {dim.count!r}, which is not an output")

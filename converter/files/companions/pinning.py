@@ -99,7 +99,6 @@ def check_files(file: str, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def _record(file: str, manifest: Mapping[str, Any], role: str) -> tuple[int, str]:
-    """The size and the SHA-256 of a listed file."""
     record = manifest["files"][role]
     try:
         return int(record["bytes"]), str(record["sha256"])
@@ -127,7 +126,6 @@ def _copy(name: str, record: tuple[int, str], target: BinaryIO | None) -> None:
 
 
 def _mismatch_error(name: str, difference: str) -> EngineError:
-    """The message for a file that another conversion wrote, or that was changed since."""
     return EngineError(
         "is not the file that its manifest lists", where=name, because=difference, fix=_TOGETHER
     )

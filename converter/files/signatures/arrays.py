@@ -70,7 +70,6 @@ def cast(value: Value, array: Array) -> Array:
 
 
 def _refuse_beyond(value: Value, array: Array) -> None:
-    """Raise ``ShapeError`` for a number that would become another number, or infinity."""
     dtype = value.dtype.numpy
     limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     held = (array >= limits.min) & (array <= limits.max)

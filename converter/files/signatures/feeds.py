@@ -51,7 +51,6 @@ def read_feeds(
 
 
 def _feeds(keys: Mapping[str, str], shared: Feeds, file: ArraysOfFile) -> Feeds:
-    """The inputs of one call, by the keys of their arrays."""
     if all(key in shared for key in keys.values()):
         return {name: shared[key] for name, key in keys.items()}
     makers = {

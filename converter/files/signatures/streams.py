@@ -72,7 +72,6 @@ class StreamRows:
         return arrays, sizes
 
     def _sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> Sizes:
-        """The sizes of what varies, for inputs of these shapes, which must fit."""
         signature = self.signature
         signature.refuse_names(shapes if self.cont is None else {self.cont: (), **shapes})
         refuse_fed_states(signature, shapes, "a stream")
@@ -137,7 +136,6 @@ def _values(signature: Signature) -> tuple[Value, ...]:
 
 
 def _axis(value: Value, signature: Signature) -> int:
-    """The axis of the streams. Raises ``NetError`` if there is none."""
     states = {
         name: pair.input.name
         for pair in signature.recurrences

@@ -142,8 +142,6 @@ def finish(folder: Path) -> None:
 
 
 class _Stage:
-    """The files of one folder until they appear."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._place = folder / f".prototrt-{os.urandom(8).hex()}.part"

@@ -58,7 +58,6 @@ def _is_npz(file: str) -> bool:
 
 
 def _of_arrays(arrays: Mapping[str, object] | Sequence[Mapping[str, object]], signature: Signature) -> Data:
-    """Arrays of one call, or of several."""
     from prototrt.converter.files.signatures.arrays import host_array
 
     feeds = [

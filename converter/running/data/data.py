@@ -136,7 +136,6 @@ def _kind(file: Path) -> str | None:
 
 
 def _unread(file: Path, signature: Signature) -> tuple[str, ...]:
-    """A warning about the arrays of the first file that are no inputs."""
     if file.suffix.lower() == ".npy":
         return ()
     names = [value.name for value in signature.inputs]

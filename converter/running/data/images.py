@@ -190,7 +190,6 @@ class ImageFolder:
         return resized.crop((left, top, left + width, top + height))
 
     def _refuse_pixels(self, file: Path, size: tuple[int, int]) -> None:
-        """Raise ``UnreadableFileError`` for an image whose header states more pixels than a net reads."""
         _, _, height, width = self._shape
         most = max(_MOST_PIXELS, height * width)
         before_crop = self._size_before_crop(*size)
@@ -229,7 +228,6 @@ def holds_images(value: Value) -> bool:
 
 
 def _refuse_mean(preparation: Preparation, value: Value, where: str) -> None:
-    """Raise ``NetError`` for a mean that is not one number, or one per channel of the input (N, C, H, W)."""
     channels = value.shape[1]
     if len(preparation.mean) not in (0, 1, channels):
         raise NetError(

@@ -44,7 +44,6 @@ def loader_of(text: str) -> Callable[[], Iterable[Any]]:
 
 
 def _each(file: str, name: str, function: Callable[[], Iterable[Any]]) -> Iterable[Any]:
-    """What the function gives, one after the other."""
     every = _in_words(file, function)
     try:
         each = iter(every)

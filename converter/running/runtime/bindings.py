@@ -94,7 +94,6 @@ def refuse_other_bindings(promised: Signature, actual: Signature, *, has_profile
 
 
 def _agree(value: Value, other: Value, *, is_input: bool, has_profiles: bool) -> bool:
-    """Whether two descriptions agree on the sizes of one tensor."""
     if len(value.shape) != len(other.shape):
         return False
     for ours, theirs in zip(value.shape, other.shape, strict=True):

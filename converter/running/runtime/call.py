@@ -172,7 +172,6 @@ class CallMaker:
 
 
 def _target(value: Value, own_outputs: Mapping[str, Operand], shapes: Shapes) -> Operand:
-    """The array of the caller for an output, or a new one."""
     return (
         own_outputs[value.name]
         if value.name in own_outputs

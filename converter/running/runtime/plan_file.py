@@ -179,7 +179,6 @@ def _errors_of(path: str) -> Iterator[None]:
 
 
 def _size(path: str) -> int:
-    """Of the plan, in bytes."""
     with _errors_of(path), open_regular(path, "a plan") as stream:
         return os.fstat(stream.fileno()).st_size
 

@@ -163,7 +163,6 @@ class EngineRunner:
         return dict(call.results)
 
     def _queue(self, call: QueuedCall) -> None:
-        """Queue what the inputs need, the run, and what the outputs need."""
         with self._turn:
             reads = [route.queue() for route in call.input_routes]
             writes = [route.address() for route in call.output_routes]

@@ -133,8 +133,6 @@ class DeviceStateStore:
 
 
 def _groups(states: States, streams: StreamRows) -> Iterator[StateGroup]:
-    """The states, in groups of one size of rows."""
-
     def key(state: PairState) -> tuple[int, int, str]:
         shape, axis = streams.signature.states[state.value.name].shape, streams.axes[state.value.name]
         passes = prod(int(dim) for dim in shape[:axis])

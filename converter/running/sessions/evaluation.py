@@ -150,7 +150,6 @@ class EvaluatorRunner:
         self._state, self._evaluator = {}, None
 
     def _fit(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
-        """The array in the input's type. Raises ``ShapeError`` unless it has the input's shape."""
         self.signature.refuse_misfit(value, array.shape, sizes)
         return cast(value, array)
 
@@ -168,14 +167,12 @@ class PreparedEvaluation:
 
 
 def _fill(targets: Mapping[str, Any], results: Mapping[str, Array]) -> None:
-    """Copy results into the arrays that the caller gave for them. Raises ``ShapeError``."""
     views = {name: _fitting_target(name, target, results) for name, target in targets.items()}
     for name, view in views.items():
         np.copyto(view, results[name])
 
 
 def _fitting_target(name: str, target: Any, results: Mapping[str, Array]) -> Array:
-    """A view of ``target`` with the type and the shape of the result ``name``. Raises ``ShapeError``."""
     if name not in results:
         raise ShapeError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(results)}")
     view, result = host_target(target, name), results[name]

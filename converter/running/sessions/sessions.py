@@ -239,7 +239,6 @@ class Sessions:
             return tickets
 
     def _complete(self, ticket: Ticket, timeout: float | None = None) -> None:
-        """Compute until a ticket is done."""
         while not ticket.done():
             if not self._turn.acquire(timeout=-1 if timeout is None else timeout):
                 raise TimeoutError(f"not computed within {timeout:g} s")

@@ -90,7 +90,6 @@ def _refuse_states(graph: Graph) -> None:
 
 
 def _image(graph: Graph) -> Value:
-    """The input that gets frames."""
     if len(graph.inputs) != 1:
         names = ", ".join(f'"{value.name}"' for value in graph.inputs)
         raise NetError(
@@ -117,7 +116,6 @@ def _image(graph: Graph) -> Value:
 
 
 def _maker(model: Model, blob: str) -> Layer | None:
-    """The last layer that writes the blob."""
     return next((layer for layer in reversed(model.layers) if blob in layer.tops), None)
 
 

@@ -95,7 +95,6 @@ class OldConfig:
             yield f"{key} -> {name}={new[name]}"
 
     def _path_from(self, folder: Path, value: str) -> str:
-        """A path as it is from another folder."""
         return escape(os.path.relpath(Path(self.file).parent / unescape(value), folder))
 
 

@@ -142,7 +142,6 @@ def refuse_useless_backend(platform: Platform, backend: BackendName) -> None:
 
 
 def _free_folder(repository: str | os.PathLike[str], name: str) -> Path:
-    """The folder of the model. Raises ``OptionsError`` unless it can be made."""
     place = Path(repository)
     folder = place / name
     problem: str | None = None
@@ -184,7 +183,6 @@ def _labels(file: str, served: ServedGraph) -> tuple[Labels, str]:
 def _write_version(
     version: Path, served: ServedGraph, asked: TritonOptions, building: BuildOptions
 ) -> WrittenModel:
-    """The model itself, in the folder of its version."""
     graph, platform = served.graph, asked.platform
     backend = building.backend
     if platform == "tensorrt" and backend == "auto" and _can_build():
@@ -206,7 +204,6 @@ def _write_version(
 
 
 def _can_build() -> bool:
-    """Whether there is a TensorRT whose plans Triton loads, and a GPU to build with."""
     from prototrt.converter.backends.tensorrt.api import find_backend
 
     try:
@@ -229,6 +226,5 @@ def _write_initial(root: Path, served: ServedGraph, platform: Platform) -> None:
 
 
 def _introduction(served: ServedGraph) -> str:
-    """The first lines of the config: where the model is from."""
     files = ", ".join(Path(source.file).name for source in served.graph.sources)
     return f"# Written by prototrt from {ascii(files)[1:-1]}.\n"

@@ -202,7 +202,6 @@ def _range(dim: Dim) -> Range:
 
 
 def _refuse_other_axes(graph: Graph, fixed: Graph) -> None:
-    """Raise ``NetError`` unless the batch is the first axis of everything."""
     batch = graph.inputs[0].shape[0] if graph.inputs and graph.inputs[0].shape else None
     for value in (*graph.inputs, *graph.outputs):
         if not value.shape or value.shape[0] != batch or not isinstance(batch, str):
@@ -259,7 +258,6 @@ def _control_names(model: Model, options: RewriteOptions, graph: Graph) -> set[s
 
 
 def _initial(arrays: Mapping[str, Array], fixed: Graph, served: ServedGraph) -> dict[str, Array]:
-    """The state that sequences start with. Raises ``OptionsError`` for arrays that do not fit."""
     states = {pair.input.name: pair.input for pair in fixed.recurrences}
     if arrays and set(arrays) != set(states):
         raise OptionsError(
@@ -286,7 +284,6 @@ def _initial(arrays: Mapping[str, Array], fixed: Graph, served: ServedGraph) -> 
 
 
 def _refuse_platform(served: ServedGraph, platform: Platform) -> None:
-    """Raise ``NetError`` for what the backend of the server, or a session in it, cannot do."""
     if platform == "python":
         _refuse_data_sizes(served)
         return

@@ -164,12 +164,10 @@ class Serving:
 
     @property
     def _most(self) -> int:
-        """How many streams fit into one call."""
         rows = (*self.session.signature.inputs[0].shape, 1)[0]
         return range_of(computable(rows)).max
 
     def _answers(self, jobs: Sequence[_Job]) -> dict[int, Arrays | ConversionError]:
-        """The answers of one call, by place."""
         names = jobs[0].feeds
         feeds = {name: np.concatenate([job.feeds[name] for job in jobs]) for name in names}
         try:
