@@ -18,7 +18,7 @@ import pytest
 
 import prototrt
 from prototrt import Precision
-from prototrt.caffe_proto.weights.interface import drop_pages, place_in_file
+from prototrt.caffe_proto.weights import drop_pages, place_in_file
 from prototrt.converter.files.companions import manifest
 from prototrt.converter.files.companions.manifest import sha256_of_graph
 from prototrt.surgery.ir import Array, Graph, Value

@@ -18,17 +18,8 @@ from prototrt.caffe_proto.text.fields import CLOSING, BrokenTextError, FieldPath
 from prototrt.caffe_proto.text.scalars import BadValueError, number_of, split_sign, string
 
 _OF_THE_PLACE = (
-    "name",
-    "type",
-    "bottom",
-    "top",
-    "input",
-    "output",
-    "blobs",
-    "param",
-    "include",
-    "exclude",
-    "phase",
+    *("name", "type", "bottom", "top", "input", "output"),
+    *("blobs", "param", "include", "exclude", "phase"),
 )
 """Fields of a layer that describe its place in the net, and its weights."""
 _WORDS = {"true": True, "false": False, "inf": float("inf"), "infinity": float("inf"), "nan": float("nan")}

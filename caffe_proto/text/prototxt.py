@@ -29,20 +29,15 @@ from prototrt.caffe_proto.text.scalars import (
 _ENGINE = "engine"
 """The field for the library that computes a layer. Forks add values to it, and no result depends on them."""
 _WITHOUT_EFFECT = (
-    _ENGINE,
-    "strict_dim",
-    "forward_type",
-    "backward_type",
-    "forward_math",
-    "backward_math",
-    "cudnn_convolution_algo_seeker",
-    "cudnn_math_override",
-    "cudnn_enable_tensor_cores",
-    "use_cudnn_rnn8_if_supported",
-    "dropout_ratio",
-    "dropout_seed",
-    "conv_algos_override",
-    "conv_algorithm",
+    *(_ENGINE, "strict_dim", "forward_type", "backward_type", "forward_math", "backward_math"),
+    *("cudnn_convolution_algo_seeker", "cudnn_math_override", "cudnn_enable_tensor_cores"),
+    *(
+        "use_cudnn_rnn8_if_supported",
+        "dropout_ratio",
+        "dropout_seed",
+        "conv_algos_override",
+        "conv_algorithm",
+    ),
 )
 """Fields of forks that change no result.
 

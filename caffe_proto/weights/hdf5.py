@@ -17,6 +17,7 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import errors_for_user
 from prototrt.caffe_proto.common.installing import pip_install
+from prototrt.caffe_proto.weights import Array, StoredBlob, StoredWeights, check_count
 from prototrt.caffe_proto.weights.array_files import (
     Index,
     check_dtype,
@@ -24,19 +25,11 @@ from prototrt.caffe_proto.weights.array_files import (
     layer_and_index,
     weights_of_arrays,
 )
-from prototrt.caffe_proto.weights.interface import Array, StoredBlob, StoredWeights, check_count
 
 _OF_KERAS = "keras_version"  # an attribute of the whole file
 _MOST_PACKED = 1100  # bytes from one: no filter of HDF5 packs better
-_OWN_FILTERS = (
-    "DEFLATE",
-    "SHUFFLE",
-    "FLETCHER32",
-    "SZIP",
-    "NBIT",
-    "SCALEOFFSET",
-    "LZF",
-)  # the rest are plugins
+# The rest are plugins.
+_OWN_FILTERS = ("DEFLATE", "SHUFFLE", "FLETCHER32", "SZIP", "NBIT", "SCALEOFFSET", "LZF")
 
 
 def open_hdf5(file: str) -> StoredWeights:

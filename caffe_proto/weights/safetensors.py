@@ -19,15 +19,6 @@ from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
 
-_TYPES = {
-    "float32": "F32",
-    "float16": "F16",
-    "int32": "I32",
-    "int64": "I64",
-    "int8": "I8",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
 _READ = {
     "F64": "<f8",
     "F32": "<f4",
@@ -39,6 +30,7 @@ _READ = {
     "U8": "u1",
     "BOOL": "?",
 }
+_TYPES = {np.dtype(code).name: name for name, code in _READ.items()}
 _ALIGNMENT = 8
 _WHAT = "a safetensors file"
 

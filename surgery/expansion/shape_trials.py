@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.errors import (
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.net.shape_examples import example_shape
-from prototrt.caffe_proto.weights.interface import NoWeights, RandomWeights
+from prototrt.caffe_proto.weights import NoWeights, RandomWeights
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
 from prototrt.surgery.expansion.fitting import Letters, ShapeSearch, Sizes, search_shapes
 from prototrt.surgery.expansion.needed_layers import inputs_of

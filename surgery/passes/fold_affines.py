@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from prototrt.caffe_proto.weights.interface import drop_pages
+from prototrt.caffe_proto.weights import drop_pages
 from prototrt.surgery.ir import Array, Graph, Node, Value
 from prototrt.surgery.ir.uniform_constants import map_elements
 from prototrt.surgery.ir.verification import changes, needs

@@ -5,8 +5,7 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.weights import Array, RandomWeights, StoredBlob
-from prototrt.caffe_proto.weights.interface import Purpose, UnpickledWeights
+from prototrt.caffe_proto.weights import Array, Purpose, RandomWeights, StoredBlob, UnpickledWeights
 from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.options import RewriteOptions
 

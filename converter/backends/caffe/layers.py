@@ -326,14 +326,9 @@ def _power(plain: PlainLayers, node: Node, op: Any) -> None:
     _set_line(plain.of_node("Power", node), power=op.exponent)
 
 
-@layer_of(ops.Sigmoid)
-def _sigmoid(plain: PlainLayers, node: Node, op: Any) -> None:
-    plain.of_node("Sigmoid", node)
-
-
-@layer_of(ops.TanH)
-def _tanh(plain: PlainLayers, node: Node, op: Any) -> None:
-    plain.of_node("TanH", node)
+@layer_of(ops.Sigmoid, ops.TanH)
+def _by_name(plain: PlainLayers, node: Node, op: Any) -> None:
+    plain.of_node(type(op).__name__, node)
 
 
 @layer_of(ops.LeakyReLU)

@@ -12,14 +12,9 @@ def leaky_relu(model: OnnxModel, op: LeakyReLU, x: Tensor) -> list[str]:
     return [model.add("LeakyRelu", x, alpha=float(op.slope)) if op.slope else model.add("Relu", x)]
 
 
-@lowers(Sigmoid)
-def sigmoid(model: OnnxModel, op: Sigmoid, x: Tensor) -> list[str]:
-    return [model.add("Sigmoid", x)]
-
-
-@lowers(TanH)
-def tanh(model: OnnxModel, op: TanH, x: Tensor) -> list[str]:
-    return [model.add("Tanh", x)]
+@lowers(Sigmoid, Softsign, TanH)
+def by_name(model: OnnxModel, op: Sigmoid | Softsign | TanH, x: Tensor) -> list[str]:
+    return [model.add(type(op).__name__.title(), x)]
 
 
 @lowers(Clip)
@@ -37,11 +32,6 @@ def elu(model: OnnxModel, op: ELU, x: Tensor) -> list[str]:
 @lowers(HardSigmoid)
 def hard_sigmoid(model: OnnxModel, op: HardSigmoid, x: Tensor) -> list[str]:
     return [model.add("HardSigmoid", x, alpha=float(op.alpha), beta=float(op.beta))]
-
-
-@lowers(Softsign)
-def softsign(model: OnnxModel, op: Softsign, x: Tensor) -> list[str]:
-    return [model.add("Softsign", x)]
 
 
 @lowers(PReLU)

@@ -13,38 +13,21 @@ from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.ops import Convolution, Deconvolution, Patches
 
 
-@lowers(Convolution)
+@lowers(Convolution, Deconvolution)
 def convolution(
-    model: OnnxModel, op: Convolution, x: Tensor, kernel: Array | Tensor, bias: Array
+    model: OnnxModel, op: Convolution | Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
 ) -> list[str]:
-    return [_convolve(model, "Conv", op, x, kernel, bias)]
-
-
-@lowers(Deconvolution)
-def deconvolution(
-    model: OnnxModel, op: Deconvolution, x: Tensor, kernel: Array | Tensor, bias: Array
-) -> list[str]:
-    return [_convolve(model, "ConvTranspose", op, x, kernel, bias)]
-
-
-def _convolve(
-    model: OnnxModel,
-    kind: str,
-    op: Convolution | Deconvolution,
-    x: Tensor,
-    kernel: Array | Tensor,
-    bias: Array,
-) -> str:
     """A convolution over no axis becomes one over an axis of size 1, because ONNX needs one."""
     if not op.stride:
         lifted = type(op)((1,), (0,), (1,), op.group)
         image = Tensor(unsqueeze(model, x, 2), x.dtype, (*x.shape, 1))
-        y = _convolve(model, kind, lifted, image, _with_axis(model, kernel), bias)
-        return squeeze(model, y, 2)
+        (y,) = convolution(model, lifted, image, _with_axis(model, kernel), bias)
+        return [squeeze(model, y, 2)]
+    kind = "Conv" if isinstance(op, Convolution) else "ConvTranspose"
     weights = kernel if isinstance(kernel, Tensor) else model.array(kernel)
     windows = {"strides": op.stride, "pads": op.pad * 2, "dilations": op.dilation}
     sizes = kernel.shape[2:]
-    return model.add(kind, x, weights, model.array(bias), kernel_shape=sizes, group=op.group, **windows)
+    return [model.add(kind, x, weights, model.array(bias), kernel_shape=sizes, group=op.group, **windows)]
 
 
 def _with_axis(model: OnnxModel, kernel: Array | Tensor) -> Array | Tensor:

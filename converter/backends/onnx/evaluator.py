@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,8 +19,7 @@ from prototrt.caffe_proto.common.errors import (
 from prototrt.caffe_proto.common.files import identity_of
 from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.converter.backends.onnx.api import import_package
-from prototrt.converter.backends.onnx.export import onnx_from_graph
-from prototrt.converter.backends.onnx.file import write_model
+from prototrt.converter.backends.onnx.export import temporary_model
 from prototrt.converter.files.companions.manifest import manifest_of
 from prototrt.converter.files.companions.manifest_reading import (
     WRONG,
@@ -29,7 +27,6 @@ from prototrt.converter.files.companions.manifest_reading import (
     signature_of_manifest,
 )
 from prototrt.converter.files.companions.pinning import Trusted, pin_of, trusted_copy, trusted_manifest
-from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.options import ExportOptions
 from prototrt.surgery.ir import Array, Graph, walk
 from prototrt.surgery.ops import Plugin
@@ -53,11 +50,7 @@ class OnnxEvaluator:
         options = exporting or ExportOptions()
 
         def open_model() -> _OpenModel:
-            model, lowered = onnx_from_graph(graph, options)
-            with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
-                path = Path(folder) / "model.onnx"
-                with publication(path, durable=False) as files:
-                    write_model(files, path, model, lowered.weights)
+            with temporary_model(graph, options) as path:
                 return _OpenModel(path, device)
 
         self._model = _shared_model(device, (graph, options), open_model)

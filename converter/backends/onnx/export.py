@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from prototrt import __version__
@@ -124,6 +127,17 @@ def onnx_from_graph(graph: Graph, exporting: ExportOptions) -> tuple[Proto, Onnx
         notes["stream"] = json.dumps(asdict(prepared.stream))
     helper.set_model_props(model, notes)
     return model, written
+
+
+@contextmanager
+def temporary_model(graph: Graph, exporting: ExportOptions) -> Iterator[Path]:
+    """The file of a model that no checker has seen, within the block."""
+    model, written = onnx_from_graph(graph, exporting)
+    with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
+        path = Path(folder) / "model.onnx"
+        with publication(path, durable=False) as files:
+            write_model(files, path, model, written.weights)
+        yield path
 
 
 def _backend(exporting: ExportOptions) -> str:

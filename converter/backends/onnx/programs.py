@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import BuildError, ConversionError
 from prototrt.converter.backends.onnx.api import import_package
-from prototrt.converter.backends.onnx.export import onnx_from_graph
-from prototrt.converter.backends.onnx.file import write_model
-from prototrt.converter.files.writing.publication import publication
+from prototrt.converter.backends.onnx.export import temporary_model
 from prototrt.converter.options import ExportOptions
 from prototrt.surgery.ir import Array, Graph
 
@@ -47,11 +43,8 @@ class ProgramEvaluator:
         if reason := missing_program(program):
             raise BuildError(f"{program} cannot compute: {reason}", fix=f"pip install {PACKAGES[program]}")
         self._names = [value.name for value in graph.outputs]
-        model, weights = onnx_from_graph(graph, ExportOptions(readers=(program,)))  # type: ignore[arg-type]
-        with tempfile.TemporaryDirectory(prefix="prototrt-") as folder:
-            path = Path(folder) / "model.onnx"
-            with publication(path, durable=False) as files:
-                write_model(files, path, model, weights.weights)
+        exporting = ExportOptions(readers=(program,))  # type: ignore[arg-type]
+        with temporary_model(graph, exporting) as path:
             try:
                 self._net = (_OpenCv if program == "opencv" else _OpenVino)(str(path), settings or {})
             except Exception as error:  # the programs' errors share no base class

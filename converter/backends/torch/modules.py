@@ -60,18 +60,10 @@ def _arguments(*fixed: object, **others: tuple[object, object]) -> str:
 
 
 @_equals(ops.Convolution)
-def _convolution(nodes: Sequence[Node]) -> LayerModule | None:
-    return _conv_module(nodes[0], "Conv")
-
-
 @_equals(ops.Deconvolution)
-def _deconvolution(nodes: Sequence[Node]) -> LayerModule | None:
-    return _conv_module(nodes[0], "ConvTranspose")
-
-
-def _conv_module(node: Node, name: str) -> LayerModule | None:
-    op: Any = node.op
-    x, kernel, bias = node.inputs
+def _convolution(nodes: Sequence[Node]) -> LayerModule | None:
+    op: Any = nodes[0].op
+    x, kernel, bias = nodes[0].inputs
     if kernel.data is None or len(op.stride) not in (1, 2, 3):
         return None
     channels = x.shape[1]
@@ -87,6 +79,7 @@ def _conv_module(node: Node, name: str) -> LayerModule | None:
         bias=(has_bias, True),
     )
     arrays = {"weight": kernel.data} | ({"bias": bias.array} if has_bias else {})
+    name = "Conv" if isinstance(op, ops.Convolution) else "ConvTranspose"
     return LayerModule(f"nn.{name}{len(op.stride)}d({arguments})", x, arrays=arrays)
 
 

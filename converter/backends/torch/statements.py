@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from prototrt.converter.backends.torch.expressions import (
     Application,
@@ -79,6 +80,12 @@ class Statements:
         ]
         return expression.get(type(node.op))(Application(node, inputs, self.size))
 
+    @contextmanager
+    def _indented(self) -> Iterator[None]:
+        self._indent += "    "
+        yield
+        self._indent = self._indent[4:]
+
     def add(self, line: str) -> None:
         self.lines += wrap(self._indent + line)
 
@@ -133,7 +140,7 @@ class Statements:
         else:
             self._launch(node, op, kernel, states, stacked)
             self.add("else:")
-            with _IndentedLines(self):
+            with self._indented():
                 self._loop(node, op, states, lists)
         self.texts |= dict(zip(outputs, [*states, *stacked], strict=True))
 
@@ -147,7 +154,7 @@ class Statements:
         steps = [self._name(value) for value in inside.sequences]
         among = f"zip({', '.join(sequences)}, strict=True)" if len(sequences) > 1 else sequences[0]
         self.add(f"for {', '.join(steps)} in {among}:")
-        with _IndentedLines(self):
+        with self._indented():
             self.write(op.body.nodes)
             for name, value in zip(lists, results.stacked, strict=True):
                 self.add(f"{name}.append({self.text(value)})")
@@ -169,7 +176,7 @@ class Statements:
         ]
         units = self.names.new("units")
         self.add(f"if {units} := units_of_a_program({before[0]}, {kernel.gates}):")
-        with _IndentedLines(self):
+        with self._indented():
             arguments = f"{kernel.name}, {units}, [{', '.join(read)}], [{', '.join(before)}]"
             names = ", ".join(after) if len(after) > 1 else f"({after[0]},)"
             self.add(f"{names} = in_one_kernel({arguments})")
@@ -185,7 +192,7 @@ class Statements:
         states = self._begin(inside.states, results.states)
         self._assign(states, [self.text(value) for value in outside.states])
         self.add("while True:" if op.rounds is None else f"for _ in range({op.rounds}):")
-        with _IndentedLines(self):
+        with self._indented():
             self.write(op.body.nodes)
             again = results.another_round and self.text(results.another_round)
             self._end(states, results.states)
@@ -217,17 +224,6 @@ class Statements:
             if equals and ", " in names and made.endswith(("(", ")")):
                 marked = re.sub(r"\w+", lambda match: "_" * (words[match[0]] == 1) + match[0], names)
                 self.lines[place] = f"{marked}{equals}{made}"
-
-
-class _IndentedLines:
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
-
-    def __enter__(self) -> None:
-        self._statements._indent += "    "
-
-    def __exit__(self, *error: object) -> None:
-        self._statements._indent = self._statements._indent[4:]
 
 
 def is_same(node: Node) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.files import change_error, identity_of, sha256_of_stream
 from prototrt.caffe_proto.common.wording import Command, Worded
-from prototrt.caffe_proto.weights.interface import place_in_file
+from prototrt.caffe_proto.weights import place_in_file
 from prototrt.converter.files.companions.cpp_header import write_header
 from prototrt.converter.files.companions.script import script_of, write_script
 from prototrt.converter.files.signatures.indices import IndexRange, index_ranges

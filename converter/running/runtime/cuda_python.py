@@ -36,20 +36,16 @@ def cuda_runtime() -> Any:
         ) from error
 
 
+_LASTING = (
+    "cudaErrorIllegalAddress cudaErrorMisalignedAddress cudaErrorIllegalInstruction"
+    " cudaErrorInvalidAddressSpace cudaErrorInvalidPc cudaErrorHardwareStackError"
+    " cudaErrorLaunchFailure cudaErrorLaunchTimeout cudaErrorAssert cudaErrorECCUncorrectable"
+)
+"""Errors that stay: each later call of this process returns the same one."""
 _FIXES: Mapping[str, str | Worded] = {
     "cudaErrorMemoryAllocation": FREE_MEMORY,
     "cudaErrorInvalidResourceHandle": "give a stream that still exists, of the GPU that the engine is on",
-    # Those that stay: each later call of this process returns the same error.
-    "cudaErrorIllegalAddress": START_AGAIN,
-    "cudaErrorMisalignedAddress": START_AGAIN,
-    "cudaErrorIllegalInstruction": START_AGAIN,
-    "cudaErrorInvalidAddressSpace": START_AGAIN,
-    "cudaErrorInvalidPc": START_AGAIN,
-    "cudaErrorHardwareStackError": START_AGAIN,
-    "cudaErrorLaunchFailure": START_AGAIN,
-    "cudaErrorLaunchTimeout": START_AGAIN,
-    "cudaErrorAssert": START_AGAIN,
-    "cudaErrorECCUncorrectable": START_AGAIN,
+    **dict.fromkeys(_LASTING.split(), START_AGAIN),
 }
 """Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, ``cudaError``."""
 

@@ -83,23 +83,8 @@ class OutputRoute(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InputInPlace:
-    """Memory of the caller that TensorRT itself can read."""
-
-    array: DeviceArray
-    layout: StepLayout
-
-    @property
-    def stride(self) -> int:
-        return self.layout.size
-
-    def queue(self) -> int:
-        return self.array.address
-
-
-@dataclass(frozen=True, slots=True)
-class OutputInPlace(OutputRoute):
-    """Memory of the caller that TensorRT itself can write."""
+class InPlace:
+    """Memory of the caller that TensorRT itself can use."""
 
     array: DeviceArray
     layout: StepLayout
@@ -110,6 +95,17 @@ class OutputInPlace(OutputRoute):
 
     def address(self) -> int:
         return self.array.address
+
+
+@dataclass(frozen=True, slots=True)
+class InputInPlace(InPlace):
+    def queue(self) -> int:
+        return self.address()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputInPlace(InPlace, OutputRoute):
+    pass
 
 
 @dataclass(frozen=True, slots=True)
