@@ -20,6 +20,10 @@ _OTHER_NAMES = {
 """TensorRT's operations that are not called as our kinds are."""
 
 
+def _operation(kind: BinaryKind | UnaryKind) -> str:
+    return _OTHER_NAMES.get(kind, kind.name)
+
+
 def elementwise(network: Network, a: Tensor, b: Tensor, kind: str) -> Tensor:
     """One of TensorRT's functions of two elements."""
     return network.add("elementwise", a, b, network.enum("ElementWiseOperation", kind)).get_output(0)
@@ -37,12 +41,12 @@ def number_like(network: Network, x: Tensor, number: float) -> Tensor:
 
 @lowers(Binary)
 def binary(network: Network, op: Binary, a: Tensor, b: Tensor) -> list[Tensor]:
-    return [elementwise(network, a, b, _OTHER_NAMES.get(op.kind, op.kind.name))]
+    return [elementwise(network, a, b, _operation(op.kind))]
 
 
 @lowers(Unary)
 def unary(network: Network, op: Unary, x: Tensor) -> list[Tensor]:
-    return [unary_layer(network, x, _OTHER_NAMES.get(op.kind, op.kind.name))]
+    return [unary_layer(network, x, _operation(op.kind))]
 
 
 @lowers(Power)
