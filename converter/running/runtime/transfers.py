@@ -83,7 +83,7 @@ class OutputRoute(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InPlace:
+class CallerMemory:
     """Memory of the caller that TensorRT itself can use."""
 
     array: DeviceArray
@@ -98,13 +98,13 @@ class InPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class InputInPlace(InPlace):
+class InputInPlace(CallerMemory):
     def queue(self) -> int:
         return self.address()
 
 
 @dataclass(frozen=True, slots=True)
-class OutputInPlace(InPlace, OutputRoute):
+class OutputInPlace(CallerMemory, OutputRoute):
     pass
 
 
