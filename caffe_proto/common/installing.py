@@ -31,7 +31,7 @@ def refuse_without(
         raise error(problem, where=where, fix=pip_install(_EXTRAS[module]))
 
 
-def imported(module: str, what: str, extra: str) -> ModuleType:
+def optional_module(module: str, what: str, extra: str) -> ModuleType:
     """A module that not everybody has. Raises ``BuildError`` with the way to install it; ``what`` needs it."""
     try:
         return importlib.import_module(module)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.common.installing import imported
+from prototrt.caffe_proto.common.installing import optional_module
 from prototrt.surgery.ir import DType, Graph, walk
 
 # onnx.TensorProto's numbers, as in the file.
@@ -48,4 +48,4 @@ def element_type(dtype: np.dtype[Any]) -> int:
 
 def import_package(name: str) -> ModuleType:
     """``onnx`` or ``onnxruntime``. Raises ``BuildError`` with the command that installs it."""
-    return imported(name, "ONNX", "onnx")
+    return optional_module(name, "ONNX", "onnx")

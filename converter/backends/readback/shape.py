@@ -79,18 +79,18 @@ def slice_(layer: Layer) -> Evaluate:
         fill: Array | None = None,
         axes: Array | None = None,
     ) -> Array:
-        given = zip(held, (start, size, stride, axes), strict=True)
-        *steps, cut = (own if each is None else integers(each) for own, each in given)
+        pairs = zip(held, (start, size, stride, axes), strict=True)
+        *steps, cut = (own if each is None else integers(each) for own, each in pairs)
         number = np.zeros((), x.dtype) if fill is None else fill.reshape(()).astype(x.dtype)
         y = x
-        for axis, *step in zip(cut or range(x.ndim), *map(_known, steps), strict=True):
+        for axis, *step in zip(cut or range(x.ndim), *map(_known_sizes, steps), strict=True):
             y = _cut(y, axis % x.ndim, (step[0], step[1], step[2]), mode, number)
         return y
 
     return evaluate
 
 
-def _known(sizes: Shape | None) -> Shape:
+def _known_sizes(sizes: Shape | None) -> Shape:
     assert sizes is not None
     return sizes
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import BuildError
-from prototrt.caffe_proto.common.installing import imported, refuse_without
+from prototrt.caffe_proto.common.installing import optional_module, refuse_without
 from prototrt.converter.backends.torch.export import export_torch
 from prototrt.surgery.ir import Array, Graph
 
@@ -29,7 +29,9 @@ class TorchEvaluator:
     """
 
     def __init__(self, graph: Graph, device: str = "cpu") -> None:
-        self._torch, _ = (imported(name, "a PyTorch module", "torch") for name in ("torch", "safetensors"))
+        self._torch, _ = (
+            optional_module(name, "a PyTorch module", "torch") for name in ("torch", "safetensors")
+        )
         self._device = device
         states = [pair.input for pair in graph.recurrences if not pair.exposed]
         self._arguments = [value for value in graph.inputs if value not in states] + states

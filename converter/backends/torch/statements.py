@@ -81,7 +81,7 @@ class Statements:
         return expression.get(type(node.op))(Application(node, inputs, self.size))
 
     @contextmanager
-    def _indented(self) -> Iterator[None]:
+    def _indented_lines(self) -> Iterator[None]:
         self._indent += "    "
         yield
         self._indent = self._indent[4:]
@@ -140,7 +140,7 @@ class Statements:
         else:
             self._launch(node, op, kernel, states, stacked)
             self.add("else:")
-            with self._indented():
+            with self._indented_lines():
                 self._loop(node, op, states, lists)
         self.texts |= dict(zip(outputs, [*states, *stacked], strict=True))
 
@@ -154,7 +154,7 @@ class Statements:
         steps = [self._name(value) for value in inside.sequences]
         among = f"zip({', '.join(sequences)}, strict=True)" if len(sequences) > 1 else sequences[0]
         self.add(f"for {', '.join(steps)} in {among}:")
-        with self._indented():
+        with self._indented_lines():
             self.write(op.body.nodes)
             for name, value in zip(lists, results.stacked, strict=True):
                 self.add(f"{name}.append({self.text(value)})")
@@ -176,7 +176,7 @@ class Statements:
         ]
         units = self.names.new("units")
         self.add(f"if {units} := units_of_a_program({before[0]}, {kernel.gates}):")
-        with self._indented():
+        with self._indented_lines():
             arguments = f"{kernel.name}, {units}, [{', '.join(read)}], [{', '.join(before)}]"
             names = ", ".join(after) if len(after) > 1 else f"({after[0]},)"
             self.add(f"{names} = in_one_kernel({arguments})")
@@ -192,7 +192,7 @@ class Statements:
         states = self._begin(inside.states, results.states)
         self._assign(states, [self.text(value) for value in outside.states])
         self.add("while True:" if op.rounds is None else f"for _ in range({op.rounds}):")
-        with self._indented():
+        with self._indented_lines():
             self.write(op.body.nodes)
             again = results.another_round and self.text(results.another_round)
             self._end(states, results.states)
