@@ -69,7 +69,7 @@ def slice_(layer: Layer) -> Evaluate:
     mode = kind_among({name: name for name in ("STRICT_BOUNDS", "FILL", "WRAP")}, layer.mode, "a slice")
     # "axes" is missing before TensorRT 10.9.
     static = [getattr(layer, name, None) for name in ("start", "shape", "stride", "axes")]
-    held = [None if each is None else tuple(each) for each in static]
+    held = [() if each is None else tuple(each) for each in static]
 
     def evaluate(
         x: Array,
@@ -83,16 +83,11 @@ def slice_(layer: Layer) -> Evaluate:
         *steps, cut = (own if each is None else integers(each) for own, each in pairs)
         number = np.zeros((), x.dtype) if fill is None else fill.reshape(()).astype(x.dtype)
         y = x
-        for axis, *step in zip(cut or range(x.ndim), *map(_known_sizes, steps), strict=True):
+        for axis, *step in zip(cut or range(x.ndim), *steps, strict=True):
             y = _cut(y, axis % x.ndim, (step[0], step[1], step[2]), mode, number)
         return y
 
     return evaluate
-
-
-def _known_sizes(sizes: Shape | None) -> Shape:
-    assert sizes is not None
-    return sizes
 
 
 def _cut(x: Array, axis: int, steps: tuple[int, int, int], mode: str, fill: Array) -> Array:
