@@ -49,50 +49,57 @@ class Refusal:
     fix: str
 
 
+def _word(name: str, value: Any) -> list[str]:
+    """The option of trtexec of this name, ``timingCacheFile=times`` of ``timing_cache_file``; a flag if it is true."""
+    first, *others = name.split("_")
+    spelled = f"--{first}{''.join(_CAPITALS.get(each, each.title()) for each in others)}"
+    return [spelled if value is True else f"{spelled}={value}"]
+
+
+_CAPITALS = {"dla": "DLA", "gpu": "GPU"}
+
+
 @dataclass(frozen=True, slots=True)
 class BuilderOption:
     """An option by the name of its field.
 
-    ``words`` are those of trtexec for a value. ``refused`` is by the name of a backend or a target; ``needs_gpu`` are
-    the backends that take it only where they find a GPU. ``is_of_the_engine``: who runs the engine must know it.
+    ``spell`` gives trtexec's words for a value where they are not the name and the value. ``refused`` is by the name
+    of a backend or a target; ``needs_gpu`` are the backends that take it only where they find a GPU.
+    ``is_of_the_engine``: who runs the engine must know it.
     """
 
     name: str
-    words: Callable[[Any], Sequence[str]]
     refused: Mapping[str, Refusal] = field(default_factory=dict)
+    spell: Callable[[Any], Sequence[str]] | None = None
     needs_gpu: tuple[str, ...] = ()
     is_of_the_engine: bool = False
 
-
-def _flag(spelling: str) -> Callable[[Any], Sequence[str]]:
-    return lambda value: [f"--{spelling}"]
-
-
-def _value(spelling: str) -> Callable[[Any], Sequence[str]]:
-    return lambda value: [f"--{spelling}={value}"]
+    def words(self, value: Any) -> Sequence[str]:
+        """Those of trtexec for a value."""
+        return _word(self.name, value) if self.spell is None else self.spell(value)
 
 
 def _pools(sizes: Mapping[str, str | int]) -> Sequence[str]:
-    return _value("memPoolSize")(",".join(f"{pool}:{pool_bytes(sizes, pool)}B" for pool in sizes))
+    return _word("mem_pool_size", ",".join(f"{pool}:{pool_bytes(sizes, pool)}B" for pool in sizes))
 
 
 def _pools_in_mebibytes(sizes: Mapping[str, str | int], release: Release) -> Sequence[str]:
     """As trtexec before 10 reads them: without a unit; up to 8.2 with an option for the workspace alone."""
     counts = {pool: f"{pool_bytes(sizes, pool) / (1 << 20):g}" for pool in sizes}
     if release >= _WITH_POOLS:
-        return _value("memPoolSize")(",".join(f"{pool}:{count}" for pool, count in counts.items()))
+        return _word("mem_pool_size", ",".join(f"{pool}:{count}" for pool, count in counts.items()))
     if [*counts] != ["workspace"]:
         raise OptionsError(
             Worded("{} names other pools than workspace", Option("mem_pool_size")),
             because=f"trtexec of TensorRT {release[0]}.{release[1]} limits the workspace alone",
             fix=Worded("use {}", Option("mem_pool_size", {"workspace": "512MiB"})),
         )
-    return _value("workspace")(counts["workspace"])
+    return _word("workspace", counts["workspace"])
 
 
 def _compatibility(level: str) -> Sequence[str]:
     spelling = {"same_compute_capability": "sameComputeCapability"}
-    return _value("hardwareCompatibilityLevel")(spelling.get(level, level))
+    return _word("hardware_compatibility_level", spelling.get(level, level))
 
 
 _WITH_ENTERPRISE = Worded("build with {}", Option("backend", "enterprise"))
@@ -118,13 +125,12 @@ _ONE_PROFILE = Refusal(
 BUILDER_OPTIONS = (
     BuilderOption(
         "profiles",
-        list,
         dict.fromkeys(("datacenter", *_JETSONS, "triton"), _ONE_PROFILE),
+        list,
         is_of_the_engine=True,
     ),
     BuilderOption(
         "timing_cache_file",
-        _value("timingCacheFile"),
         {
             "rtx": Refusal(
                 "TensorRT for RTX times no kernels when it builds",
@@ -136,11 +142,10 @@ BUILDER_OPTIONS = (
             )
         },
     ),
-    BuilderOption("mem_pool_size", _pools),
-    BuilderOption("builder_optimization_level", _value("builderOptimizationLevel")),
+    BuilderOption("mem_pool_size", spell=_pools),
+    BuilderOption("builder_optimization_level"),
     BuilderOption(
         "version_compatible",
-        _flag("versionCompatible"),
         {
             "rtx": Refusal(
                 "TensorRT for RTX comes without the lean runtime that this needs", _WITH_ENTERPRISE
@@ -150,7 +155,6 @@ BUILDER_OPTIONS = (
     ),
     BuilderOption(
         "hardware_compatibility_level",
-        _compatibility,
         {
             "rtx": Refusal(
                 "engines of TensorRT for RTX run on all GPUs from compute capability 8.0 on as they are",
@@ -162,31 +166,21 @@ BUILDER_OPTIONS = (
             ),
             **dict.fromkeys(_JETSONS, _NO_JETSON),
         },
+        _compatibility,
         is_of_the_engine=True,
     ),
     BuilderOption(
         "compute_capabilities",
-        list,
         dict.fromkeys(("enterprise", "datacenter", *_JETSONS, "triton"), _ONE_GPU),
+        list,
         is_of_the_engine=True,
     ),
-    BuilderOption(
-        "strip_weights",
-        _flag("stripWeights"),
-        needs_gpu=("rtx",),
-        is_of_the_engine=True,
-    ),
-    BuilderOption("refit", _flag("refit"), needs_gpu=("rtx",), is_of_the_engine=True),
-    BuilderOption("profiling_verbosity", _value("profilingVerbosity")),
-    BuilderOption("export_layer_info", _value("exportLayerInfo"), needs_gpu=("rtx", "enterprise")),
-    BuilderOption(
-        "use_dla_core", _value("useDLACore"), dict.fromkeys(("rtx", "datacenter", "triton"), _NO_DLA)
-    ),
-    BuilderOption(
-        "allow_gpu_fallback",
-        _flag("allowGPUFallback"),
-        dict.fromkeys(("rtx", "datacenter", "triton"), _NO_DLA),
-    ),
+    BuilderOption("strip_weights", needs_gpu=("rtx",), is_of_the_engine=True),
+    BuilderOption("refit", needs_gpu=("rtx",), is_of_the_engine=True),
+    BuilderOption("profiling_verbosity"),
+    BuilderOption("export_layer_info", needs_gpu=("rtx", "enterprise")),
+    BuilderOption("use_dla_core", dict.fromkeys(("rtx", "datacenter", "triton"), _NO_DLA)),
+    BuilderOption("allow_gpu_fallback", dict.fromkeys(("rtx", "datacenter", "triton"), _NO_DLA)),
 )
 
 
