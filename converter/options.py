@@ -247,7 +247,8 @@ class ConversionOptions(ConvertOptions, ExportOptions, BuildOptions, RewriteOpti
     file: PathLike = field(
         metadata=meaning(
             "The file to write: an ONNX model if it ends in .onnx, a PyTorch module if in .py (or a program, for"
-            " target tensorrt-python), else an engine."
+            " target tensorrt-python), else an engine.",
+            not_in_lists=True,
         )
     )
     _: KW_ONLY

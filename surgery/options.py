@@ -35,6 +35,8 @@ NmsForm: TypeAlias = Literal["primitives", "native"]
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8", "fp8", "int8,bf16", "fp8,bf16"]
 """The types that products compute in."""
 StateSource: TypeAlias = Literal["bind", "zero"]
+STATE_FILE = "const:"
+"""Begins a text that names a file of states."""
 Recurrences: TypeAlias = Mapping[str, str]
 """Inputs by the names of the outputs that feed them in the next call."""
 Replacements: TypeAlias = Mapping[str, str]
@@ -221,7 +223,11 @@ class RewriteOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.state, str) and self.state not in ("bind", "zero"):
+        if isinstance(self.state, str) and self.state.startswith(STATE_FILE):
+            from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
+
+            object.__setattr__(self, "state", ArraysOfFile(self.state.removeprefix(STATE_FILE)))
+        elif isinstance(self.state, str) and self.state not in ("bind", "zero"):
             problem = Worded(
                 "{} is {}, expected bind, zero, or arrays by name", Option("state"), repr(self.state)
             )

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from prototrt.cli import main
-from prototrt.converter.front.commandline.options.parameter_types import InputFile, StateSource
+from prototrt.converter.front.commandline.options.parameter_types import InputFile
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, run
 
 NPZ = str(Path(WEIGHTS).with_name("strips_in.npz"))
@@ -63,7 +63,7 @@ def inputs() -> list[tuple[str, str]]:
         (name, parameter.name or "")
         for name, command in main.commands.items()
         for parameter in command.params
-        if isinstance(parameter.type, InputFile | StateSource)
+        if isinstance(parameter.type, InputFile)
     ]
 
 

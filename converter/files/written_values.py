@@ -12,8 +12,8 @@ from typing import Any
 
 from prototrt.caffe_proto.common.options import takes_words, type_of
 from prototrt.caffe_proto.common.records import Field, dataclass
+from prototrt.surgery.options import STATE_FILE
 
-_STATE_FILE = "const:"
 _MOST_DIGITS = 18
 ANY_TRUST = "any"
 
@@ -167,22 +167,39 @@ def sizes_from_text(text: str) -> tuple[int, ...]:
 
 def state_from_text(text: str) -> str:
     """``bind``, ``zero``, or ``const FILE.npz``, which becomes ``const:FILE.npz``."""
-    mode, _, file = text.replace("const ", _STATE_FILE, 1).partition(":")
+    mode, _, file = text.replace("const ", STATE_FILE, 1).partition(":")
     if mode == "const" and file.strip():
-        return with_state_file(file.strip())
+        return f"{STATE_FILE}{file.strip()}"
     if text not in ("bind", "zero"):
         raise ValueError(f'"{text}" is not one of bind, zero, const FILE.npz')
     return text
 
 
-def file_of_state(state: str) -> str | None:
-    """The file that holds the states, if one does."""
-    return state.removeprefix(_STATE_FILE) if state.startswith(_STATE_FILE) else None
+def with_files(kind: str, value: Any, change: Callable[[str], str]) -> Any:
+    """A value of this type, or of None, with other names of the files in it, ``change`` of each."""
+    if value is None:
+        return None
+    if kind == "Replacements":
+        return {layer: with_files("PythonFunction", place, change) for layer, place in value.items()}
+    if kind == "PythonFunction":  # a text without a function is refused when the file is read
+        file, colon, function = value.rpartition(":")
+        return f"{change(file)}:{function}" if colon else change(value)
+    if kind == "States":
+        is_file = value.startswith(STATE_FILE)
+        return f"{STATE_FILE}{change(value.removeprefix(STATE_FILE))}" if is_file else value
+    return change(value)
 
 
-def with_state_file(file: str) -> str:
-    """What ``file_of_state`` reads."""
-    return f"{_STATE_FILE}{file}"
+def files_in(kind: str, value: Any) -> list[str]:
+    """The files that a value of this type names."""
+    files: list[str] = []
+
+    def note(file: str) -> str:
+        files.append(file)
+        return file
+
+    with_files(kind, value, note)
+    return files
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,8 @@ from prototrt.converter.files.writing.texts import atomic_text, json_value, xml
 from prototrt.converter.front.batch.cache import Cache
 from prototrt.converter.front.batch.cluster import ClusterPool, is_exposed
 from prototrt.converter.front.batch.entry import Entry
-from prototrt.converter.front.batch.keys import conversion_options, files_of, options_of
-from prototrt.converter.front.batch.reports import (
-    BatchResult,
-    json_report,
-    junit_report,
-    markdown_report,
-)
+from prototrt.converter.front.batch.keys import files_of, options_of
+from prototrt.converter.front.batch.reports import BatchResult, json_report, junit_report, markdown_report
 from prototrt.converter.front.batch.runner import LocalPool, Pool, run_entries, usable_cores
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.front.batch.versions import versions
@@ -73,7 +68,7 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
     entries, nets = read_models(models, os.fspath(options.folder)), []
     _refuse_overwriting(models, options, entries)
     for entry in entries:
-        asked = conversion_options(entry.target, entry.weights, entry.options)
+        asked = entry.conversion
         rewriting = Product.of(asked).rewrite_options(asked.part(RewriteOptions))
         survey = survey_net(entry.prototxt, asked.part(LoadOptions), rewriting, tries_shapes=False)
         refusal = None if survey.message else refusal_of(entry)

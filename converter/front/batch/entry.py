@@ -10,7 +10,8 @@ from typing import Any
 from prototrt.caffe_proto.common.records import asdict, dataclass, field
 from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.files.writing.side_files import SIDE_SUFFIXES, WEIGHTS_SUFFIX, module_weights
-from prototrt.converter.front.batch.keys import OUTPUTS
+from prototrt.converter.front.batch.keys import OUTPUTS, options_of
+from prototrt.converter.options import ConversionOptions
 
 CPU_TIME = 4 * 3600.0
 """Seconds of all cores together, unless a model says otherwise: far more than any build takes."""
@@ -38,6 +39,11 @@ class Entry:
     memory: int | None = None
     cpu_time: float = CPU_TIME
     file_size: int = FILE_SIZE
+
+    @property
+    def conversion(self) -> ConversionOptions:
+        """What ``convert`` takes for it. Raises ``OptionsError``."""
+        return options_of(ConversionOptions, {**self.options, "file": self.target, "weights": self.weights})
 
     @property
     def outputs(self) -> dict[str, str]:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
 from typing import Any, TypeVar
 
-from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
-from prototrt.caffe_proto.common.options import (
-    Options,
-    one_name,
-    option_fields,
-    refuse_bad_value,
-    type_of,
-)
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
+from prototrt.caffe_proto.common.options import Options, one_name, option_fields, refuse_bad_value, type_of
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.wording import worded
-from prototrt.caffe_proto.options import LoadOptions
-from prototrt.caffe_proto.recognition import open_input
-from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
-from prototrt.caffe_proto.weights_choice import no_weights_error, two_sources_error
-from prototrt.converter.files.written_values import Notation, file_of_state, notation_of, with_state_file
+from prototrt.converter.files import written_values
+from prototrt.converter.files.written_values import Notation, notation_of
 from prototrt.converter.front.batch.tree import Place
 from prototrt.converter.front.batch.wording import list_words
-from prototrt.converter.options import (
-    BuildOptions,
-    ConversionOptions,
-    ConvertOptions,
-    ExportOptions,
-    VerifyOptions,
-)
-from prototrt.converter.product import Product
-from prototrt.surgery.options import RewriteOptions
+from prototrt.converter.options import ConversionOptions, VerifyOptions
 
 O = TypeVar("O", bound=Options)  # noqa: E741  options
 
@@ -49,11 +31,9 @@ OWN_KEYS = (
     "file-size",
     "matrix",
 )
-GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
 FIELDS: Mapping[str, Field[Any]] = {
     each.name: each
-    for kind in GROUPS
-    for each in option_fields(kind)
+    for each in (*option_fields(ConversionOptions), *option_fields(VerifyOptions))
     if each.name not in OWN_KEYS and "not_in_lists" not in each.metadata
 }
 FILES = tuple(name for name, each in FIELDS.items() if "reads" in each.metadata)
@@ -84,30 +64,12 @@ def shown(name: str) -> str:
 
 def with_files(name: str, value: Any, change: Callable[[str], str]) -> Any:
     """The option's value with other names of its files, ``change`` of each."""
-    if name == "replace":
-        return {layer: _with_file(place, change) for layer, place in (value or {}).items()} or None
-    file = file_of_state(value) if name == "state" else value
-    if file is None:
-        return value
-    return with_state_file(change(file)) if name == "state" else change(file)
-
-
-def _with_file(place: str, change: Callable[[str], str]) -> str:
-    """``FILE.py:FUNCTION`` with another file. A text without a function is refused when the file is read."""
-    file, colon, function = place.rpartition(":")
-    return f"{change(file)}:{function}" if colon else change(place)
+    return written_values.with_files(type_of(FIELDS[name]), value, change)
 
 
 def files_in(name: str, value: Any) -> list[str]:
     """The files that an option names."""
-    files: list[str] = []
-
-    def note(file: str) -> str:
-        files.append(file)
-        return file
-
-    with_files(name, value, note)
-    return files
+    return written_values.files_in(type_of(FIELDS[name]), value)
 
 
 def files_of(options: Mapping[str, Any]) -> list[str]:
@@ -122,15 +84,7 @@ def default_options() -> dict[str, Any]:
 
 def options_of(kind: type[O], values: Mapping[str, Any]) -> O:
     """Those of one step, out of all that are given."""
-    own = {each.name: values[each.name] for each in option_fields(kind) if each.name in values}
-    if file := file_of_state(own.get("state", "")):
-        own["state"] = ArraysOfFile(file)
-    return kind(**own)
-
-
-def conversion_options(target: str, weights: str | None, options: Mapping[str, Any]) -> ConversionOptions:
-    """What ``convert`` takes for an entry. Raises ``OptionsError``."""
-    return options_of(ConversionOptions, {**options, "file": target, "weights": weights})
+    return kind(**{each.name: values[each.name] for each in option_fields(kind) if each.name in values})
 
 
 def option_value(name: str, place: Place) -> Any:
@@ -143,38 +97,6 @@ def option_value(name: str, place: Place) -> Any:
         raise in_the_list(error, place) from error
     except ValueError as error:
         raise place.error(f"{shown(name)}: {error}") from error
-
-
-def refuse_contradictions(
-    prototxt: str,
-    weights: str | None,
-    target: str,
-    options: Mapping[str, Any],
-    place: Place,
-    inherited: Sequence[str] = (),
-) -> None:
-    """Refuse what the commands refuse as well. ``inherited`` are the keys that the defaults set."""
-    try:
-        _refuse_wrong_source(prototxt, weights, options["random_weights"])
-        Product.of(conversion_options(target, weights, options))
-    except OptionsError as error:
-        raise in_the_list(error, place, inherited) from error
-    if options["expect"] and not options["inputs"]:
-        raise place.error("expected outputs are given without inputs", fix="also give inputs: FILE.npz")
-
-
-def _refuse_wrong_source(prototxt: str, weights: str | None, seed: int | None) -> None:
-    """Raise for weights with a seed, and for neither. Caffe2's nets may hold weights, or state the shapes to draw."""
-    if (weights is None) == (seed is None) and not _may_be_caffe2(prototxt):
-        raise no_weights_error(prototxt) if weights is None else two_sources_error()
-
-
-def _may_be_caffe2(file: str) -> bool:
-    try:
-        # The message for a file that is not there names what is like it in its folder: long, for each of many models.
-        return not os.path.exists(file) or open_input(file, "a prototxt").is_netdef
-    except UnreadableFileError:
-        return True  # its own conversion says why it cannot be read
 
 
 def in_the_list(error: OptionsError, place: Place, inherited: Sequence[str] = ()) -> ConversionError:

@@ -7,20 +7,23 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from prototrt.caffe_proto.common.errors import ConversionError, raise_all
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError, raise_all
 from prototrt.caffe_proto.common.memory import bytes_from_text
+from prototrt.caffe_proto.recognition import open_input
+from prototrt.caffe_proto.weights_choice import no_weights_error, two_sources_error
 from prototrt.converter.checking.machines.targets import find_target
 from prototrt.converter.files.writing.ownership import DerivedPath
 from prototrt.converter.front.batch import keys
 from prototrt.converter.front.batch.entry import Entry
 from prototrt.converter.front.batch.tree import Place, read_yaml
 from prototrt.converter.front.batch.watch import memory_of
+from prototrt.converter.product import Product
 
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""
@@ -129,9 +132,35 @@ def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path
     suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
     target = DerivedPath(os.path.join(folder, name + suffix))
     inherited = [key for key in fields if key not in place.items("a model") and key not in cell]
-    keys.refuse_contradictions(prototxt, weights, target, options, place, inherited)
     limits = {key.replace("-", "_"): read(fields[key]) for key, read in _LIMITS.items() if key in fields}
-    return Entry(name, place.where, prototxt, weights, target, options, **limits)
+    entry = Entry(name, place.where, prototxt, weights, target, options, **limits)
+    _refuse_contradictions(entry, place, inherited)
+    return entry
+
+
+def _refuse_contradictions(entry: Entry, place: Place, inherited: Sequence[str]) -> None:
+    """Refuse what the commands refuse as well. ``inherited`` are the keys that the defaults set."""
+    try:
+        _refuse_wrong_source(entry.prototxt, entry.weights, entry.options["random_weights"])
+        Product.of(entry.conversion)
+    except OptionsError as error:
+        raise keys.in_the_list(error, place, inherited) from error
+    if entry.options["expect"] and not entry.options["inputs"]:
+        raise place.error("expected outputs are given without inputs", fix="also give inputs: FILE.npz")
+
+
+def _refuse_wrong_source(prototxt: str, weights: str | None, seed: int | None) -> None:
+    """Raise for weights with a seed, and for neither. Caffe2's nets may hold weights, or state the shapes to draw."""
+    if (weights is None) == (seed is None) and not _may_be_caffe2(prototxt):
+        raise no_weights_error(prototxt) if weights is None else two_sources_error()
+
+
+def _may_be_caffe2(file: str) -> bool:
+    try:
+        # The message for a file that is not there names what is like it in its folder: long, for each of many models.
+        return not os.path.exists(file) or open_input(file, "a prototxt").is_netdef
+    except UnreadableFileError:
+        return True  # its own conversion says why it cannot be read
 
 
 def _options(fields: Fields, words: Mapping[str, str], model: str, base: Path) -> dict[str, Any]:

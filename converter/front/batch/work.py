@@ -12,7 +12,7 @@ from prototrt.converter.checking.machines.memory import refuse_large_values
 from prototrt.converter.checking.verification.verify import verify_files
 from prototrt.converter.conversion import PreparedConversion, begin_conversion
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
-from prototrt.converter.front.batch.keys import conversion_options, options_of
+from prototrt.converter.front.batch.keys import options_of
 from prototrt.converter.front.batch.system_limits import too_large_a_file
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.options import VerifyOptions
@@ -47,8 +47,7 @@ def refusal_of(entry: Entry) -> str | None:
 
 
 def _begun(entry: Entry) -> PreparedConversion:
-    options = conversion_options(entry.target, entry.weights, entry.options)
-    return begin_conversion(entry.prototxt, options, lambda graph: graph.in_words_of(list_words))
+    return begin_conversion(entry.prototxt, entry.conversion, lambda graph: graph.in_words_of(list_words))
 
 
 def _conversion_facts(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -28,7 +28,7 @@ from prototrt.caffe_proto.common.wording import (
     worded,
 )
 from prototrt.cli import main
-from prototrt.converter.front.batch.keys import GROUPS
+from prototrt.converter.options import ConversionOptions, VerifyOptions
 from prototrt.tests.fresh_python import ROOT
 
 
@@ -177,7 +177,11 @@ def parameters(command: click.Command) -> Iterator[str]:
 
 def test_options_that_are_named_exist() -> None:
     arguments = inspect.signature(prototrt.export_onnx).parameters
-    known = {*parameters(main), *arguments, *(field.name for kind in GROUPS for field in fields(kind))}
+    known = {
+        *parameters(main),
+        *arguments,
+        *(field.name for kind in (ConversionOptions, VerifyOptions) for field in fields(kind)),
+    }
     found = [(where, call.args[0]) for where, call in calls("Option")]
     assert found
     for where, name in found:

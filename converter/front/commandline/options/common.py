@@ -14,7 +14,7 @@ from prototrt import __version__
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.front.commandline.options.groups import options
-from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile, StateSource
+from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,8 +82,6 @@ def refuse_files_read_and_written(context: click.Context, others: Iterable[str] 
                 written += [(option, file) for file in parameter.type.files(each)]
             elif isinstance(parameter.type, InputFile) and each is not None:
                 read.append(parameter.type.files(each))
-            elif isinstance(parameter.type, StateSource) and not isinstance(each, str):
-                read.append([each.file])
     refuse_overwriting(written, chain.from_iterable(read))
 
 

@@ -11,21 +11,11 @@ import click
 from prototrt.caffe_proto.common.options import one_name, other_words_close_to, type_of
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, worded
-from prototrt.converter.files.written_values import NOTATIONS, notation_of
-from prototrt.converter.front.commandline.options.parameter_types import (
-    DataSource,
-    InputFile,
-    OutputFile,
-    PythonFunction,
-    ReadType,
-    RuleForLayer,
-    StateSource,
-)
+from prototrt.converter.files.written_values import notation_of
+from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile, ReadType
 from prototrt.converter.front.commandline.wording import command_line_words
 
 F = TypeVar("F", bound=Callable[..., Any])
-_OF_FILES = {"Inputs": DataSource, "PythonFunction": PythonFunction, "Replacements": RuleForLayer}
-"""By the names of types: those of files to read that are more than one file."""
 
 
 class FieldOption(click.Option):
@@ -71,10 +61,8 @@ def _type_for(option_field: Field[Any]) -> Any:
         return click.IntRange(min=data["least"], max=data["most"])
     if "writes" in data:
         return OutputFile(*data["writes"])
-    if kind == "States":
-        return StateSource(NOTATIONS[kind])
     if "reads" in data:
-        return _OF_FILES.get(kind, InputFile)()
+        return InputFile(kind)
     if written is not None:
         return ReadType(written)
     return _Choice(option_field) if "choices" in data else {"int": int, "float": float}.get(kind)

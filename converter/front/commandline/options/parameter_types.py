@@ -10,13 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from prototrt.converter.files.written_values import (
-    ANY_TRUST,
-    NOTATIONS,
-    Notation,
-    file_of_state,
-    with_state_file,
-)
+from prototrt.converter.files.written_values import ANY_TRUST, NOTATIONS, Notation, files_in
+from prototrt.surgery.options import STATE_FILE
 
 
 class ShownType(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
@@ -42,44 +37,31 @@ class ReadType(ShownType):
 
 
 class InputFile(click.Path):
-    """A file that a command reads, and therefore never writes.
+    """A file that a command reads, and therefore never writes; ``kind`` is the type of the option that names it.
 
     Whoever reads it tells what is wrong with it, and what helps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "") -> None:
         super().__init__(readable=False)
+        self._kind, self._written = kind, NOTATIONS.get(kind)
 
-    def files(self, source: str) -> Iterator[str | PathLike[str]]:
-        """All files that are read for the sake of this one; a folder is searched when the first is asked for."""
-        yield source
-
-
-class DataSource(InputFile):
-    """A file, or a folder of arrays or images."""
-
-    def files(self, source: str) -> Iterator[str | PathLike[str]]:
-        from prototrt.converter.running.data.data import files_in
-
-        yield from files_in(Path(source))
-
-
-class PythonFunction(InputFile):
-    """``FILE.py:FUNCTION``"""
-
-    def files(self, source: str) -> Iterator[str | PathLike[str]]:
-        yield from (source, source.rpartition(":")[0])
-
-
-class RuleForLayer(InputFile):
-    """``LAYER=FILE.py:FUNCTION``"""
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:
+        return None if self._written is None else self._written.shown
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return ReadType(NOTATIONS["Replacements"]).convert(value, param, ctx)
+        if self._written is None:
+            return super().convert(value, param, ctx)
+        return ReadType(self._written).convert(value, param, ctx)
 
     def files(self, source: Any) -> Iterator[str | PathLike[str]]:
-        for place in source.values():
-            yield place.rpartition(":")[0]
+        """All files that are read for the sake of this one; a folder is searched when the first is asked for."""
+        if self._kind == "Inputs":
+            from prototrt.converter.running.data.data import files_in as files_below
+
+            yield from files_below(Path(source))
+        else:
+            yield from files_in(self._kind, source)
 
 
 class NetOrFolder(InputFile):
@@ -135,18 +117,6 @@ class ProductFile(OutputFile):
         return product_files(target)
 
 
-class StateSource(ReadType):
-    """``bind``, ``zero``, or ``const FILE.npz``, which arrives here as ``const:FILE.npz``."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        state = super().convert(value, param, ctx)
-        if not isinstance(state, str) or (file := file_of_state(state)) is None:
-            return state
-        from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
-
-        return ArraysOfFile(file)
-
-
 def with_one_word_each(arguments: Sequence[str]) -> list[str]:
     """Arguments with ``--state const FILE`` as ``--state const:FILE``, and ``--trust`` without a digest as
     ``--trust=any``: an option has one value for click."""
@@ -157,5 +127,5 @@ def with_one_word_each(arguments: Sequence[str]) -> list[str]:
     ]
     for place, argument in enumerate(joined):
         if argument == "const" and joined[place - 1 : place] == ["--state"] and place + 1 < len(joined):
-            return [*joined[:place], with_state_file(joined[place + 1]), *joined[place + 2 :]]
+            return [*joined[:place], f"{STATE_FILE}{joined[place + 1]}", *joined[place + 2 :]]
     return joined

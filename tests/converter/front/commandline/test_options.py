@@ -12,14 +12,17 @@ import pytest
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.options import Options, option_fields
 from prototrt.caffe_proto.options import LoadOptions
-from prototrt.converter.front.batch.keys import FIELDS, GROUPS, option_of, option_value
+from prototrt.converter.front.batch.keys import FIELDS, option_of, option_value
 from prototrt.converter.front.batch.tree import Place
 from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.converter.front.commandline.commands.running import verify
+from prototrt.converter.options import BuildOptions, ConvertOptions, ExportOptions, VerifyOptions
+from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 
 NOWHERE = Place("", "models.yaml:1")
 COMMANDS = (convert, verify)
+GROUPS = (LoadOptions, RewriteOptions, BuildOptions, ExportOptions, ConvertOptions, VerifyOptions)
 
 
 def declared() -> dict[str, click.Parameter]:
