@@ -14,7 +14,7 @@ COMMANDS = {
     "batch": ("many_nets", "Convert all models listed in MODELS.yaml."),
     "bench": ("running", "Time an engine on a GPU, or a net on the CPU."),
     "cache": ("many_nets", "The conversions that `batch --cache` keeps."),
-    "calibrate": ("running", "Measure the scales that int8 needs, on data."),
+    "calibrate": ("calibrating", "Measure the scales that int8 needs, on data."),
     "convert": ("converting", "Build an engine, or write an ONNX model."),
     "deepstream": ("converting", "Write a folder for DeepStream's Gst-nvinfer."),
     "deploy": ("converting", "Cut a training net down to its deploy net."),

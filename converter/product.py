@@ -9,9 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prototrt.caffe_proto.common.errors import (
-    OptionsError,
-)
+from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
@@ -20,11 +18,7 @@ from prototrt.converter.files.machine_types import refuse_types
 from prototrt.converter.files.machines import version
 from prototrt.converter.files.writing.files import refuse_overwriting, suffix_fault, write_fault
 from prototrt.converter.files.writing.publication import is_device
-from prototrt.converter.files.writing.side_files import (
-    product_files,
-    refuse_foreign,
-    without_leftovers,
-)
+from prototrt.converter.files.writing.side_files import product_files, refuse_foreign, without_leftovers
 from prototrt.converter.options import (
     HEADER_SUFFIXES,
     BuildOptions,

@@ -7,7 +7,7 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -110,6 +110,12 @@ def identity_of(file: str | os.PathLike[str]) -> Identity | None:
     except (OSError, ValueError):  # ValueError: a NUL in the name
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def change_since(read: Mapping[str, Identity | None]) -> UnreadableFileError | None:
+    """The error for the first of these files that has changed since it had this identity; None if none has."""
+    changed = (file for file, before in read.items() if before is not None and identity_of(file) != before)
+    return next(map(change_error, changed), None)
 
 
 def change_error(file: str) -> UnreadableFileError:

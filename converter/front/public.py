@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import OptionsError, silent, tell
 from prototrt.caffe_proto.common.memory import bytes_from_text
-from prototrt.caffe_proto.common.options import (
-    PathLike,
-    narrow,
-    refuse_no_file,
-    refuse_other,
-    takes_options,
-)
+from prototrt.caffe_proto.common.options import PathLike, narrow, refuse_no_file, refuse_other, takes_options
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.options import LoadOptions
@@ -59,6 +53,32 @@ if TYPE_CHECKING:
     from prototrt.surgery.views.support import LayerSupport
 
 W = TypeVar("W", VerifyOptions, CalibrateOptions)
+
+
+class StepResult(Protocol):
+    """What a step returns has warnings."""
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
+P = ParamSpec("P")
+R = TypeVar("R", bound=StepResult)
+
+
+def _result_of(
+    function: str,
+    model: Model,
+    step: Callable[Concatenate[Model, P], R],
+    *arguments: P.args,
+    **options: P.kwargs,
+) -> R:
+    """What the step of a function makes of a model; its warnings are given as Python's, once."""
+    refuse_other(function, model, Model)
+    with silent():
+        result = step(model, *arguments, **options)
+    tell(result.warnings, but=model.warnings)
+    return result
 
 
 @takes_options(RewriteOptions)
@@ -158,11 +178,7 @@ def calibrate(model: Model, options: CalibrateOptions) -> Calibration:
     file that it reads, too. Layers that 8 bits cost too much stay in 16: see ``auto_keep``.
     Raises ``ConversionError``.
     """
-    refuse_other("calibrate", model, Model)
-    with silent():
-        calibration = steps.calibrate(model, _watched(options, "parts of the data"))
-    tell(calibration.warnings, but=model.warnings)
-    return calibration
+    return _result_of("calibrate", model, steps.calibrate, _watched(options, "parts of the data"))
 
 
 def _watched(options: W, what: str) -> W:
@@ -175,10 +191,7 @@ def deploy(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None) -
 
     ``shapes`` are those of inputs that the file does not state. Raises ``ConversionError``.
     """
-    refuse_other("deploy", model, Model)
-    net = steps.deploy(model, shapes or {})
-    tell(net.warnings, but=model.warnings)
-    return net.text
+    return _result_of("deploy", model, steps.deploy, shapes or {}).text
 
 
 def upgrade(
@@ -199,12 +212,8 @@ def upgrade(
     """
     from prototrt.converter.backends.caffe.upgrading import upgrade
 
-    refuse_other("upgrade", model, Model)
-    chosen = narrow("stage", stage, UPGRADE_STAGES)
-    with silent():
-        net = upgrade(model, file, weights_file, chosen, rewriting or RewriteOptions(), shapes or {})
-    tell(net.warnings, but=model.warnings)
-    return net
+    chosen, asked = narrow("stage", stage, UPGRADE_STAGES), rewriting or RewriteOptions()
+    return _result_of("upgrade", model, upgrade, file, weights_file, chosen, asked, shapes or {})
 
 
 def list_weights(model: Model) -> ParameterList:
@@ -249,10 +258,7 @@ def set_weights(
     """
     from prototrt.converter.front.parameters.editing import set_parameters
 
-    refuse_other("set_weights", model, Model)
-    edited = set_parameters(model, source, file, layer)
-    tell(edited.warnings)
-    return edited
+    return _result_of("set_weights", model, set_parameters, source, file, layer)
 
 
 def new_rule(
@@ -279,12 +285,8 @@ def triton(
 
     Raises ``ConversionError``, and ``OptionsError`` if there is a model of this name already.
     """
-    refuse_other("triton", model, Model)
-    serving, building = options or TritonOptions(), building or BuildOptions()
-    with silent():
-        written = steps.triton(model, repository, serving, rewriting or RewriteOptions(), building)
-    tell(written.served.graph.warnings, but=model.warnings)
-    return written
+    asked, engine = rewriting or RewriteOptions(), building or BuildOptions()
+    return _result_of("triton", model, steps.triton, repository, options or TritonOptions(), asked, engine)
 
 
 def deepstream(
@@ -299,13 +301,8 @@ def deepstream(
     ``written.notes`` say what became of an old config. Raises ``ConversionError``, and ``OptionsError`` if there is
     such a folder.
     """
-    refuse_other("deepstream", model, Model)
-    with silent():
-        written = steps.deepstream(
-            model, folder, options or DeepStreamOptions(), rewriting or RewriteOptions()
-        )
-    tell(written.graph.warnings, but=model.warnings)
-    return written
+    streaming, asked = options or DeepStreamOptions(), rewriting or RewriteOptions()
+    return _result_of("deepstream", model, steps.deepstream, folder, streaming, asked)
 
 
 @takes_options(ConversionOptions)

@@ -10,12 +10,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.files import Identity, change_error, identity_of
+from prototrt.caffe_proto.common.files import change_since, identity_of
 from prototrt.caffe_proto.common.memory import usual_limit
 from prototrt.converter.files.writing.publication import tidy
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
@@ -58,7 +56,7 @@ class Worker:
             for folder in {Path(os.path.realpath(file)).parent for file in entry.places.values()}:
                 tidy(folder)
             seconds = time.perf_counter() - began
-            if process.returncode == -signal.SIGBUS and (error := _cut_short(read)):
+            if process.returncode == -signal.SIGBUS and (error := change_since(read)):
                 return Outcome(entry, Status.FAILED, error.exit_code, seconds, str(error))
             status, message = self._death(entry, process.returncode, watch.verdict)
             return Outcome(entry, status, 4, seconds, message)
@@ -122,13 +120,6 @@ class Worker:
         self._stderr.seek(max(0, end - _LAST_BYTES))
         lines = self._stderr.read().decode(errors="replace").splitlines()
         return "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
-
-
-def _cut_short(read: Mapping[str, Identity | None]) -> ConversionError | None:
-    """What to say of a process that could not read on in a mapped file, if one has changed."""
-    return next(
-        (change_error(file) for file, identity in read.items() if identity_of(file) != identity), None
-    )
 
 
 def _close_quietly(stream: IO[bytes] | None) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.files import Identity, change_error, identity_of
+from prototrt.caffe_proto.common.files import Identity, change_since, identity_of
 from prototrt.converter.files import black_box
 from prototrt.converter.running.processes import end_with
 
@@ -88,10 +88,8 @@ def _exit_code(ended_by: signal.Signals, read: dict[str, Identity | None]) -> in
             tidy(folder)
     if ended_by.name not in _CRASHES:  # somebody asked for it
         return 128 + ended_by
-    if ended_by.name == "SIGBUS":
-        for file, identity in read.items():
-            if identity is not None and identity_of(file) != identity:
-                return _print_failure(failure_of(change_error(file)))
+    if ended_by.name == "SIGBUS" and (error := change_since(read)):
+        return _print_failure(failure_of(error))
     task = black_box.read(black_box.TASK)
     where = f" while {task}" if task else ""
     problem = f"the command crashed{where} ({_CRASHES[ended_by.name]})"

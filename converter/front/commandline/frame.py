@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,6 @@ from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.front.commandline.failures import failure_of
 from prototrt.converter.front.commandline.foreign_options import explained
-from prototrt.converter.front.commandline.one_thread import import_numpy_in_one_thread
 from prototrt.converter.front.commandline.options.common import (
     Verbosity,
     refuse_files_read_and_written,
@@ -35,6 +35,7 @@ HELP = {"help_option_names": ["--help", "-h"]}
 
 _CONVERTS = frozenset({"convert", "deepstream", "deploy", "inspect", "new-rule", "triton", "upgrade"})
 """Commands that need NumPy, and do not compute nets."""
+_THREADS = "OPENBLAS_NUM_THREADS"
 EXIT_CODES = """\b
 Exit codes:
   0    done
@@ -102,7 +103,7 @@ class GuardedCommand(_Program):
                 sys.stdout.reconfigure(errors="backslashreplace")
             refuse_files_read_and_written(ctx)
             if self.name in _CONVERTS and not ctx.params.get("verify"):
-                import_numpy_in_one_thread()
+                _import_numpy_in_one_thread()
             with _log_to_stderr(verbosity()), show_waiting(visible_line(ctx.command_path)), silent():
                 result = super().invoke(ctx)
             if was_interrupted():  # and a library has swallowed it
@@ -216,10 +217,22 @@ def _show_graph_before(error: Exception) -> None:
         show_lines(f"The graph before {error.name}:\n{error.before.text()}", err=True, end="")
 
 
+def _import_numpy_in_one_thread() -> None:
+    """Commands that convert multiply little, and OpenBLAS starts a thread for each core when it is imported.
+
+    A choice of the user stays, and processes started later hear of none.
+    """
+    if "numpy" in sys.modules or os.environ.keys() & {_THREADS, "OMP_NUM_THREADS"}:
+        return
+    os.environ[_THREADS] = "1"
+    try:
+        import numpy  # noqa: F401  # for its threads
+    finally:
+        del os.environ[_THREADS]
+
+
 def _forget_output() -> None:
     """Let Python's last flush of a closed pipe go nowhere."""
-    import os
-
     if sys.stdout is not None:
         with suppress(io.UnsupportedOperation):  # of a test
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, TypeVar
 
 import click
 
@@ -163,6 +163,16 @@ class SummarizedResult(Result, Protocol):
 
 
 R = TypeVar("R", bound=Result)
+
+
+class Report(NamedTuple):
+    """What a command has done: lines for people, and facts for programs."""
+
+    summary: Sequence[str]
+    facts: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.facts}
 
 
 def print_result(result: R, as_json: bool, in_words: Callable[[R], None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.converter.files.machine_types import names_of
 from prototrt.converter.files.machines import version as version_of
 from prototrt.converter.front.commandline.printing import show, warn
@@ -42,7 +42,7 @@ def print_verification(verification: Verification) -> None:
     table.show()
     calls, tolerance = verification.calls, verification.tolerance
     show(
-        f"{calls} call{'s' if calls > 1 else ''}, {verification.precision}: max abs may be"
+        f"{plural(calls, 'call')}, {verification.precision}: max abs may be"
         f" {tolerance.absolute:g} + {tolerance.relative:g} of the largest magnitude"
     )
     show(in_command_line_words(verification.covers))

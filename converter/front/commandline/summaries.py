@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto.common.memory import text_of_bytes
-from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.shell_words import joined, quoted
 from prototrt.caffe_proto.common.wording import listed, plural, worded
 from prototrt.converter.files.companions.cpp_header import namespace_of
 from prototrt.converter.files.companions.script import plan_of, script_of
+from prototrt.converter.front.commandline.printing import Report
 from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.surgery.ir.shapes import ranges, sizes
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prototrt.converter.serving.deepstream.folder import WrittenFolder
     from prototrt.converter.serving.triton.repository import WrittenModel
     from prototrt.converter.serving.triton.served import ServedGraph
-    from prototrt.surgery.ir import Array, Shape, StreamLags
+    from prototrt.surgery.ir import Array, Graph, Shape, StreamLags
 
 _LAYERS = {"caffe": "Caffe layers", "caffe2": "Caffe2 operators"}
 _FLOATS = {
@@ -42,69 +42,62 @@ _ELSEWHERE = {
 """What ``--backend auto`` chooses on another machine, by the backend that it chose here."""
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """A conversion that succeeded, for people and for programs."""
+def conversion_report(made: Converted) -> Report:
+    """Of a conversion that succeeded: where the result runs, what it is, and what a caller of it must feed back."""
+    manifest, product = made.manifest, made.product
+    target, header = product.target, product.converting.emit_header
+    runs_on = where_it_runs(manifest, target)
+    facts = {
+        "file": product.file,
+        **({"header": header} if header is not None else {}),
+        "seconds": round(made.seconds, 3),
+        "caffe_layers": len(made.model.layers),
+        "nodes": manifest["nodes"],
+        "runs_on": runs_on,
+        "digest": made.digest,
+        "manifest": dict(manifest),
+    }
+    return Report([f"runs on  {runs_on}", *_conversion_lines(made)], facts)
 
-    converted: Converted
 
-    @property
-    def summary(self) -> Iterator[str]:
-        """Where the result runs, what went in, what came out, and what a caller of the engine must feed back."""
-        made = self.converted
-        model, manifest, product = made.model, made.manifest, made.product
-        target, header = product.target, product.converting.emit_header
-        yield f"runs on  {where_it_runs(manifest, target)}"
-        yield (
-            f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
-            f" -> {plural(manifest['nodes'], 'node')} -> {_made(manifest)}"
-        )
-        yield from self._bindings()
-        yield from (f"left out {layer.origin.note}" for layer in made.graph.left_out)
-        if "verification" in manifest:
-            yield _verified(manifest["verification"])
-        if target is None and product.building.backend == "auto" and "tensorrt" in manifest:
-            flavour = manifest["tensorrt"]["flavour"]
-            yield f"backend  auto chose {flavour}; {_ELSEWHERE[flavour]}"
-        if header is not None:
-            yield f"{header}: namespace {namespace_of(header)}"  # which is what a program needs
-        warnings = f", {plural(len(made.warnings), 'warning')} (above)" if made.warnings else ""
-        yield f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{warnings}"
-        if target is not None:  # else nobody said what the machine is
-            yield from next_steps(product.file, manifest, target)
+def _conversion_lines(made: Converted) -> Iterator[str]:
+    model, manifest, product = made.model, made.manifest, made.product
+    target, header = product.target, product.converting.emit_header
+    yield (
+        f"{model.name or Path(model.file).stem}: {len(model.layers)} {_LAYERS[model.framework]}"
+        f" -> {plural(manifest['nodes'], 'node')} -> {_made(manifest)}"
+    )
+    yield from _bindings(made.graph)
+    yield from (f"left out {layer.origin.note}" for layer in made.graph.left_out)
+    if "verification" in manifest:
+        yield _verified(manifest["verification"])
+    if target is None and product.building.backend == "auto" and "tensorrt" in manifest:
+        flavour = manifest["tensorrt"]["flavour"]
+        yield f"backend  auto chose {flavour}; {_ELSEWHERE[flavour]}"
+    if header is not None:
+        yield f"{header}: namespace {namespace_of(header)}"  # which is what a program needs
+    warnings = f", {plural(len(made.warnings), 'warning')} (above)" if made.warnings else ""
+    yield f"{product.file}: {_size(product.file)}, {made.seconds:.1f} s{warnings}"
+    if target is not None:  # else nobody said what the machine is
+        yield from next_steps(product.file, manifest, target)
 
-    def _bindings(self) -> Iterator[str]:
-        """The recurrent pairs, and what varies; in other layouts than Caffe's also inputs, outputs and their axes."""
-        graph = self.converted.graph
-        is_moved = graph.layout.name != "caffe"
-        axes = {name: layout.names for name, layout in graph.layout.bindings.items()} if is_moved else {}
-        states = {*graph.state_inputs, *graph.state_outputs}
-        for title, values in (("input", graph.inputs), ("output", graph.outputs)) if is_moved else ():
-            for value in values:
-                if value not in states:
-                    yield f"{title:8} {blob_text(value.name, value.shape, axes[value.name])}"
-        for pair in graph.recurrences:
-            name = pair.input.name
-            yield state_line(pair.output.name, name, pair.input.shape, axes.get(name, ()))
-        if graph.stream is not None:
-            yield from stream_lines(graph.stream)
-        if graph.symbols:
-            yield f"sizes    {ranges(graph.symbols)}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """The content of the summary, for programs."""
-        made, product = self.converted, self.converted.product
-        header = product.converting.emit_header
-        return {
-            "file": product.file,
-            **({"header": header} if header is not None else {}),
-            "seconds": round(made.seconds, 3),
-            "caffe_layers": len(made.model.layers),
-            "nodes": made.manifest["nodes"],
-            "runs_on": where_it_runs(made.manifest, product.target),
-            "digest": made.digest,
-            "manifest": dict(made.manifest),
-        }
+def _bindings(graph: Graph) -> Iterator[str]:
+    """The recurrent pairs, and what varies; in other layouts than Caffe's also inputs, outputs and their axes."""
+    is_moved = graph.layout.name != "caffe"
+    axes = {name: layout.names for name, layout in graph.layout.bindings.items()} if is_moved else {}
+    states = {*graph.state_inputs, *graph.state_outputs}
+    for title, values in (("input", graph.inputs), ("output", graph.outputs)) if is_moved else ():
+        for value in values:
+            if value not in states:
+                yield f"{title:8} {blob_text(value.name, value.shape, axes[value.name])}"
+    for pair in graph.recurrences:
+        name = pair.input.name
+        yield state_line(pair.output.name, name, pair.input.shape, axes.get(name, ()))
+    if graph.stream is not None:
+        yield from stream_lines(graph.stream)
+    if graph.symbols:
+        yield f"sizes    {ranges(graph.symbols)}"
 
 
 def _made(manifest: Mapping[str, Any]) -> str:
@@ -198,81 +191,56 @@ def _without_onnx(target: Target) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Calls:
-    """The results of calls, one mapping for each call, and the file that they were written to.
-
-    ``on`` is the way of running, ``pixels`` what was done to images.
-    """
-
-    path: str
-    results: Sequence[Mapping[str, Array]]
-    on: str
-    pixels: str
-
-    @property
-    def summary(self) -> list[str]:
-        """How many calls there were, and the shapes of the results."""
-        count = len(self.results)
-        shapes = ", ".join(f"{name} {sizes(array.shape)}" for name, array in self.results[-1].items())
-        pixels = [f"pixels   {self.pixels}"] if self.pixels else []
-        return [*pixels, f"{self.path}: {count} call{'s' if count > 1 else ''} on {self.on}, {shapes}"]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The content of the summary, for programs."""
-        outputs = {
-            name: {"shape": list(array.shape), "dtype": array.dtype.name}
-            for name, array in self.results[-1].items()
-        }
-        pixels = {"pixels": self.pixels} if self.pixels else {}
-        return {"file": self.path, "calls": len(self.results), "on": self.on, **pixels, "outputs": outputs}
+def report_of_calls(path: str, results: Sequence[Mapping[str, Array]], on: str, pixels: str) -> Report:
+    """Of calls, whose results were written to a file. ``on`` is the way of running, ``pixels`` what images became."""
+    shapes = ", ".join(f"{name} {sizes(array.shape)}" for name, array in results[-1].items())
+    outputs = {
+        name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in results[-1].items()
+    }
+    lines = [
+        *([f"pixels   {pixels}"] if pixels else []),
+        f"{path}: {plural(len(results), 'call')} on {on}, {shapes}",
+    ]
+    of_images = {"pixels": pixels} if pixels else {}
+    return Report(lines, {"file": path, "calls": len(results), "on": on, **of_images, "outputs": outputs})
 
 
-@dataclass(frozen=True)
-class ModelFolder:
-    """A model that was written into a repository. ``seconds`` are those of all steps."""
+def server_report(written: WrittenModel, repository: str, seconds: float) -> Report:
+    """Of a model in a repository: what clients send and get, what to do next. ``seconds`` are those of all steps."""
+    served = written.served
+    inputs = {value.name: served.of_request(value) for value in served.inputs}
+    outputs = {value.name: served.of_request(value) for value in served.outputs}
+    size = sum(file.stat().st_size for file in written.folder.rglob("*") if file.is_file())
+    lines = [
+        f"{written.folder.name}: {written.platform}, {_requests(served)}",
+        *(f"send     {name} {sizes(shape)}" for name, shape in inputs.items()),
+        *(f"receive  {name} {sizes(shape)}" for name, shape in outputs.items()),
+        *(f"left out {layer.origin.note}" for layer in served.graph.left_out),
+        f"{written.folder}: {text_of_bytes(size)}, {seconds:.1f} s",
+        *(f"next     {step}" for step in _steps_to_server(written, repository)),
+    ]
+    facts = {
+        "folder": str(written.folder),
+        "platform": written.platform,
+        "max_batch_size": served.batch,
+        "is_stateful": served.is_stateful,
+        "inputs": {name: list(shape) for name, shape in inputs.items()},
+        "outputs": {name: list(shape) for name, shape in outputs.items()},
+        "needs_plan": written.needs_plan,
+        "seconds": round(seconds, 3),
+        "manifest": dict(written.manifest),
+    }
+    return Report(lines, facts)
 
-    written: WrittenModel
-    repository: str
-    seconds: float
 
-    @property
-    def summary(self) -> list[str]:
-        """What clients send and get, what is in the folder, and what to do next."""
-        written, served = self.written, self.written.served
-        size = sum(file.stat().st_size for file in written.folder.rglob("*") if file.is_file())
-        return [
-            f"{written.folder.name}: {self.written.platform}, {_requests(served)}",
-            *(f"send     {value.name} {sizes(served.of_request(value))}" for value in served.inputs),
-            *(f"receive  {value.name} {sizes(served.of_request(value))}" for value in served.outputs),
-            *(f"left out {layer.origin.note}" for layer in served.graph.left_out),
-            f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
-            *(f"next     {step}" for step in self._next()),
-        ]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The content of the summary, for programs."""
-        served = self.written.served
-        return {
-            "folder": str(self.written.folder),
-            "platform": self.written.platform,
-            "max_batch_size": served.batch,
-            "is_stateful": served.is_stateful,
-            "inputs": {value.name: list(served.of_request(value)) for value in served.inputs},
-            "outputs": {value.name: list(served.of_request(value)) for value in served.outputs},
-            "needs_plan": self.written.needs_plan,
-            "seconds": round(self.seconds, 3),
-            "manifest": dict(self.written.manifest),
-        }
-
-    def _next(self) -> Iterator[str]:
-        """What is left to do until the server runs."""
-        if self.written.needs_plan:
-            yield f"run {self.written.script} in the container of Triton: it builds the plan"
-        if self.written.platform == "python":
-            extra = "gpu" if "plan" in self.written.manifest else "onnx"
-            yield f"install prototrt with its extra {extra} in the Python of Triton"
-        yield f"tritonserver --model-repository={Path(self.repository).resolve()}"
+def _steps_to_server(written: WrittenModel, repository: str) -> Iterator[str]:
+    """What is left to do until the server runs."""
+    if written.needs_plan:
+        yield f"run {written.script} in the container of Triton: it builds the plan"
+    if written.platform == "python":
+        extra = "gpu" if "plan" in written.manifest else "onnx"
+        yield f"install prototrt with its extra {extra} in the Python of Triton"
+    yield f"tritonserver --model-repository={Path(repository).resolve()}"
 
 
 def _requests(served: ServedGraph) -> str:
@@ -316,45 +284,32 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class DeepStreamFolder:
-    """A folder that was written for Gst-nvinfer. ``seconds`` are those of all steps."""
+def video_report(written: WrittenFolder, seconds: float) -> Report:
+    """Of a folder for Gst-nvinfer: what the net is there, what became of an old config, and what to do next.
 
-    written: WrittenFolder
-    seconds: float
-
-    @property
-    def summary(self) -> list[str]:
-        """What the net is for Gst-nvinfer, what became of an old config, and what to do next."""
-        written, network = self.written, self.written.network
-        size = sum(file.stat().st_size for file in written.folder.iterdir())
-        return [
-            f"{written.folder.name}: {_MEANINGS[network.meaning]}",
-            f"input    {network.image.name} {sizes(network.image.shape)}",
-            *(f"output   {name}" for name in network.outputs),
-            *(f"left out {layer.origin.note}" for layer in written.graph.left_out),
-            *(f"config   {note}" for note in written.notes),
-            f"{written.folder}: {text_of_bytes(size)}, {self.seconds:.1f} s",
-            *(f"next     {step}" for step in self._next()),
-        ]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The content of the summary, for programs."""
-        written, network = self.written, self.written.network
-        return {
-            "folder": str(written.folder),
-            "meaning": network.meaning,
-            "outputs": list(network.outputs),
-            "classes": network.classes,
-            "config": {name: dict(keys) for name, keys in written.config.items()},
-            "notes": list(written.notes),
-            "seconds": round(self.seconds, 3),
-            "manifest": dict(written.manifest),
-        }
-
-    def _next(self) -> Iterator[str]:
-        """What is left to do on the machine with DeepStream."""
-        folder = self.written.folder.name
-        if self.written.needs_parser:
-            yield f"copy {folder} to the machine with DeepStream, and type there: make -C {folder}"
-        yield f"name {folder}/config_infer.txt as config-file-path of nvinfer"
+    ``seconds`` are those of all steps.
+    """
+    network, folder = written.network, written.folder.name
+    size = sum(file.stat().st_size for file in written.folder.iterdir())
+    parser = f"next     copy {folder} to the machine with DeepStream, and type there: make -C {folder}"
+    lines = [
+        f"{folder}: {_MEANINGS[network.meaning]}",
+        f"input    {network.image.name} {sizes(network.image.shape)}",
+        *(f"output   {name}" for name in network.outputs),
+        *(f"left out {layer.origin.note}" for layer in written.graph.left_out),
+        *(f"config   {note}" for note in written.notes),
+        f"{written.folder}: {text_of_bytes(size)}, {seconds:.1f} s",
+        *([parser] if written.needs_parser else []),
+        f"next     name {folder}/config_infer.txt as config-file-path of nvinfer",
+    ]
+    facts = {
+        "folder": str(written.folder),
+        "meaning": network.meaning,
+        "outputs": list(network.outputs),
+        "classes": network.classes,
+        "config": {name: dict(keys) for name, keys in written.config.items()},
+        "notes": list(written.notes),
+        "seconds": round(seconds, 3),
+        "manifest": dict(written.manifest),
+    }
+    return Report(lines, facts)

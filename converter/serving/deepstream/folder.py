@@ -66,6 +66,10 @@ class WrittenFolder:
     graph: Graph
 
     @property
+    def warnings(self) -> Sequence[str]:
+        return self.graph.warnings
+
+    @property
     def needs_parser(self) -> bool:
         """Whether there is a parser to compile."""
         return self.network.meaning in _PARSERS

@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +53,10 @@ class WrittenModel:
     platform: Platform
     manifest: Mapping[str, Any]
     needs_plan: bool
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self.served.graph.warnings
 
     @property
     def script(self) -> Path:

@@ -69,7 +69,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
     """
     from prototrt.converter.conversion import convert_files
     from prototrt.converter.front.commandline.progress import BuildProgress, terminal
-    from prototrt.converter.front.commandline.summaries import Conversion
+    from prototrt.converter.front.commandline.summaries import conversion_report
 
     if print_after and as_json:
         raise click.UsageError("--print-after prints text: leave out --json")
@@ -79,7 +79,7 @@ def convert(model: str, options: ConversionOptions, print_after: tuple[str, ...]
     ):
         converted = convert_files(model, replace(options, progress=progress), report_graph)
     warn(converted.doubts)
-    print_result(Conversion(converted), as_json, tell_summary)
+    print_result(conversion_report(converted), as_json, tell_summary)
 
 
 @command(net_argument, text_target_option(".prototxt", ".pbtxt", ".txt", NO_SUFFIX), only=OF_NETS)
@@ -228,12 +228,12 @@ def triton(
     """
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.front import steps
-    from prototrt.converter.front.commandline.summaries import ModelFolder
+    from prototrt.converter.front.commandline.summaries import server_report
 
     began = time.perf_counter()
     net = load_with_weights(model, loading, rewriting)
     written = steps.triton(net, repository, serving, rewriting, building, report_graph)
-    print_result(ModelFolder(written, repository, time.perf_counter() - began), as_json, tell_summary)
+    print_result(server_report(written, repository, time.perf_counter() - began), as_json, tell_summary)
 
 
 @command(
@@ -256,9 +256,9 @@ def deepstream(
     """
     from prototrt.converter.conversion import load_with_weights
     from prototrt.converter.front import steps
-    from prototrt.converter.front.commandline.summaries import DeepStreamFolder
+    from prototrt.converter.front.commandline.summaries import video_report
 
     began = time.perf_counter()
     net = load_with_weights(model, loading, rewriting)
     written = steps.deepstream(net, folder, streaming, rewriting, report_graph)
-    print_result(DeepStreamFolder(written, time.perf_counter() - began), as_json, tell_summary)
+    print_result(video_report(written, time.perf_counter() - began), as_json, tell_summary)

@@ -13,24 +13,11 @@ from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.front.commandline.command import command
-from prototrt.converter.front.commandline.options.calibrating import ScalesFiles, ScaleSources
 from prototrt.converter.front.commandline.options.common import refuse_options_beside, verbosity
-from prototrt.converter.front.commandline.options.loading import OF_CALIBRATION, net_arguments
+from prototrt.converter.front.commandline.options.loading import net_arguments
 from prototrt.converter.front.commandline.options.running import BenchOptions, CallOptions, RunningOptions
-from prototrt.converter.front.commandline.printing import (
-    print_result,
-    report_graph,
-    tell_summary,
-    warn,
-    write_text,
-)
-from prototrt.converter.options import (
-    ON_DEVICES,
-    CalibrateOptions,
-    DataOptions,
-    VerifyOptions,
-    Way,
-)
+from prototrt.converter.front.commandline.printing import print_result, report_graph, tell_summary, warn
+from prototrt.converter.options import ON_DEVICES, DataOptions, VerifyOptions, Way
 from prototrt.surgery.options import RewriteOptions
 
 if TYPE_CHECKING:
@@ -57,7 +44,7 @@ def run(
     """
     from prototrt.converter.files.signatures.feeds import write_results
     from prototrt.converter.front.commandline.boxes import BoxPicture, refuse_without_pillow
-    from prototrt.converter.front.commandline.summaries import Calls
+    from prototrt.converter.front.commandline.summaries import report_of_calls
     from prototrt.converter.running.data.calls import some_calls
     from prototrt.converter.running.data.images import image_input
     from prototrt.converter.running.data.labels import read_labels
@@ -88,7 +75,8 @@ def run(
     write_results(asked.file, results)
     if picture is not None:
         picture.write(drawn, results)
-    print_result(Calls(asked.file, results, session.on, inputs.pixels), as_json, tell_summary)
+    report = report_of_calls(asked.file, results, session.on, inputs.pixels)
+    print_result(report, as_json, tell_summary)
 
 
 @command(net_arguments)
@@ -145,34 +133,6 @@ def verify(
         verification = verify(net, options, report_graph)
     print_result(verification, as_json, print_verification)
     verification.refuse()
-
-
-@command(net_arguments, only=OF_CALIBRATION)
-def calibrate(
-    model: str,
-    loading: LoadOptions,
-    rewriting: RewriteOptions,
-    calibrating: CalibrateOptions,
-    sources: ScaleSources,
-    written: ScalesFiles,
-    as_json: bool,
-) -> None:
-    """Run MODEL with WEIGHTS on data, and write the scale of each value that int8 or fp8 quantizes.
-
-    The data should be like those that the net will meet: some hundred images, say. State is carried from call to
-    call as for `run`; each file starts anew. Weights need no data: each of their channels has its own scale.
-    """
-    from prototrt.converter.files.writing.texts import json_value
-    from prototrt.converter.front.commandline.calibrating import scales_of
-
-    sources.refuse_beside(calibrating)
-    scales = scales_of(model, loading, rewriting, calibrating, sources, written)
-    warn(scales.warnings)
-    for target, text in scales.texts.items():
-        write_text(
-            target, text, json_value if target == written.file or target.lower().endswith(".json") else None
-        )
-    print_result(scales, as_json, tell_summary)
 
 
 def rewritten(

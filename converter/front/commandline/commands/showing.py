@@ -23,6 +23,7 @@ from prototrt.converter.front.commandline.options.stages import (
     refuse_rewriting_options,
 )
 from prototrt.converter.front.commandline.printing import (
+    Report,
     print_json,
     print_result,
     show_lines,
@@ -58,7 +59,7 @@ def inspect(
     file, a manifest. The last line says what to do with it.
     """
     from prototrt.caffe_proto import load
-    from prototrt.converter.front.commandline.glance import Glance, print_glance
+    from prototrt.converter.front.commandline.glance import next_step, print_glance
     from prototrt.converter.front.commandline.report import print_inspection
     from prototrt.converter.front.steps import inspect
     from prototrt.converter.showing.glance.manifests import with_checked_files
@@ -75,7 +76,8 @@ def inspect(
         print_result(result, as_json, print_inspection)
     else:
         checked = result if absent is None else with_checked_files(result, absent)
-        print_result(Glance(checked), as_json, print_glance)
+        report = Report((), {**checked.as_dict(), "next": next_step(checked)})
+        print_result(report, as_json, lambda report: print_glance(checked))
 
 
 @command(

@@ -10,7 +10,7 @@ import pytest
 import prototrt
 from prototrt import BackendName, BuildOptions
 from prototrt.converter.conversion import Converted
-from prototrt.converter.front.commandline.summaries import Conversion
+from prototrt.converter.front.commandline.summaries import conversion_report
 from prototrt.converter.product import Product
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
@@ -65,7 +65,7 @@ def test_the_summary_says_what_runs_the_engine(
         "plan": {"build_seconds": 0.2},
     }
     product = Product(file="net.plan", building=BuildOptions(backend))
-    conversion = Conversion(Converted(model, prototrt.rewrite(model), product, manifest, 0.3))
+    conversion = conversion_report(Converted(model, prototrt.rewrite(model), product, manifest, 0.3))
     runs_on, _, *lines, _ = conversion.summary
     assert "\n".join([runs_on, *lines]) == told
     assert conversion.as_dict()["runs_on"] == told.splitlines()[0].removeprefix("runs on  ")

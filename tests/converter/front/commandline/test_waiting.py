@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from prototrt.converter.front.commandline import batch_display as display
 from prototrt.converter.front.commandline import progress
-from prototrt.converter.front.commandline.batch import display
 from prototrt.converter.front.commandline.logs import Handler
 from prototrt.converter.front.commandline.printing import WaitingLine, _lines, show, show_waiting
 

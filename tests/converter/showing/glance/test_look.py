@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.converter.front.commandline.next_steps import hint, next_step
+from prototrt.converter.front.commandline.glance import hint, next_step
 from prototrt.converter.showing.glance.facts import FileKind
 from prototrt.converter.showing.glance.look import look_at
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run

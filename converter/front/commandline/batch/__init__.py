@@ -1,1 +1,0 @@
-"""The command `batch`: its options, its display, its exit code."""
