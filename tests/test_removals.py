@@ -36,7 +36,6 @@ ALLOWED = {
     "converter/files/companions/pinning.py": {"open for writing"},
     "converter/serving/deepstream/folder.py": {"write_bytes"},  # in the stage of a new folder
     "converter/showing/page/graphviz_js.py": {"replace", "open for writing"},
-    "converter/front/parameters/files.py": {"open for writing"},  # in an archive
     "caffe_proto/weights/state_dict.py": {"open for writing"},  # in an archive
     "converter/checking/selftest/goldens.py": {"write_bytes"},  # in the folder of the selftest
     "converter/checking/selftest/nets.py": {"write_text"},

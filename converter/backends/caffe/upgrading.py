@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -23,7 +22,7 @@ from prototrt.caffe_proto.text.comments import LayerComments, NetComments, comme
 from prototrt.caffe_proto.text.marks import MarkedRecurrence
 from prototrt.caffe_proto.weights import Array, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
-from prototrt.converter.files.writing.files import HashedStream, refuse_overwriting
+from prototrt.converter.files.writing.files import HashedStream, refuse_overwriting, size_lines
 from prototrt.converter.files.writing.ownership import DerivedPath, caffemodel_mark
 from prototrt.converter.files.writing.publication import publication
 from prototrt.converter.files.writing.side_files import refuse_foreign_file
@@ -86,8 +85,7 @@ class UpgradedNet:
     def summary(self) -> list[str]:
         """What was written, and which blobs a caller feeds back."""
         fed_back = [f"recurrent {output} -> {name}" for name, output in self.recurrences]
-        written = [f"{file}: {text_of_bytes(Path(file).stat().st_size)}" for file in self._regular_files()]
-        return [*fed_back, *written]
+        return [*fed_back, *size_lines(self.files)]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -95,12 +93,9 @@ class UpgradedNet:
             "name": self.name,
             "layers": len(self.layers),
             "recurrent": [{"input": name, "output": output} for name, output in self.recurrences],
-            "files": {file: Path(file).stat().st_size for file in self._regular_files()},
+            "files": {file: os.path.getsize(file) for file in self.files if os.path.isfile(file)},
             "warnings": [*self.warnings],
         }
-
-    def _regular_files(self) -> list[str]:
-        return [file for file in self.files if Path(file).is_file()]
 
 
 def upgrade(

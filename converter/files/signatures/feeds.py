@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -153,9 +153,14 @@ def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:
 
     Raises ``ConversionError`` if the file cannot be written.
     """
-    with atomic_write(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-        # Not np.savez: it takes the names as keywords, so that no blob could be called "file".
-        for key, array in _with_keys(results):
+    with atomic_write(path) as stream:
+        write_npz(stream, _with_keys(results))
+
+
+def write_npz(stream: BinaryIO, arrays: Iterable[tuple[str, Array]]) -> None:
+    """Not ``np.savez``: it takes the names as keywords, so that no blob could be called "file"."""
+    with zipfile.ZipFile(stream, "w") as archive:
+        for key, array in arrays:
             with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.files import ascii_json
+from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.writing.publication import is_device, publication
 
@@ -69,6 +70,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     with publication(path) as files, files.create(path) as stream:
         yield stream
+
+
+def size_lines(files: Iterable[str]) -> list[str]:
+    """``net.plan: 1.2 MB`` of each file; a device or a pipe has no size."""
+    return [f"{file}: {text_of_bytes(os.path.getsize(file))}" for file in files if os.path.isfile(file)]
 
 
 def write_fault(path: str | os.PathLike[str], *, follow_link: bool = True) -> str | None:

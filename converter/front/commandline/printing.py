@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, TypeVar
 
 import click
@@ -197,10 +196,10 @@ def tell(text: str, *, err: bool = False) -> None:
 
 def tell_written(file: str) -> None:
     """Print which file was written, and how large it is, unless ``-q``."""
-    from prototrt.caffe_proto.common.memory import text_of_bytes
+    from prototrt.converter.files.writing.files import size_lines
 
-    if Path(file).is_file():  # a device or a pipe has no size
-        tell(f"{file}: {text_of_bytes(Path(file).stat().st_size)}")
+    for line in size_lines([file]):
+        tell(line)
 
 
 def warn(warnings: Sequence[str], insist: Collection[str] = ()) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.init_net import InitNet
 from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import NetError, OptionsError, UnsupportedLayerError, WeightsError
-from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.suggestions import close_names
@@ -24,7 +22,7 @@ from prototrt.caffe_proto.weights import Array, StoredWeights
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
 from prototrt.caffe_proto.weights.module_state import is_of_module, weights_of_module
 from prototrt.caffe_proto.weights.named_arrays import ArraysOnRequest
-from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting
+from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting, size_lines
 from prototrt.converter.front.parameters.files import read_arrays, write_arrays
 from prototrt.converter.front.parameters.parts import BlobKey, Parameter, parameters_of
 from prototrt.converter.front.parameters.pytorch import FIRST, arrays_of_state, cell_of, state_of
@@ -53,7 +51,7 @@ class ReadParameters:
     def summary(self) -> list[str]:
         """What was read."""
         shapes = [f"{name}: {' x '.join(map(str, array.shape))}" for name, array in self.arrays.items()]
-        return [*shapes, *_written(self.file)]
+        return [*shapes, *size_lines([self.file] if self.file else [])]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -72,17 +70,11 @@ class EditedWeights:
     @property
     def summary(self) -> list[str]:
         """What was written."""
-        return [*(f"set {name}" for name in self.names), *_written(self.file)]
+        return [*(f"set {name}" for name in self.names), *size_lines([self.file])]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"set": [*self.names], "file": self.file, "warnings": [*self.warnings]}
-
-
-def _written(file: str | None) -> list[str]:
-    if file is None or not Path(file).is_file():  # a device or a pipe has no size
-        return []
-    return [f"{file}: {text_of_bytes(Path(file).stat().st_size)}"]
 
 
 def list_parameters(model: Model) -> ParameterList:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +15,7 @@ from prototrt.caffe_proto.weights import Array
 from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.caffe_proto.weights.safetensors import read_safetensors, write_safetensors
 from prototrt.caffe_proto.weights.state_dict import read_state_dict, write_state_dict
+from prototrt.converter.files.signatures.feeds import write_npz
 from prototrt.converter.files.writing.files import atomic_write
 
 _READERS: Mapping[str, Callable[[str], Mapping[str, Array]]] = {
@@ -49,20 +49,9 @@ def _suffix(file: PathLike) -> str:
     return suffix
 
 
-def _write_npz(stream: BinaryIO, arrays: Mapping[str, Array]) -> None:
-    with zipfile.ZipFile(stream, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-
-
-def _write_safetensors(stream: BinaryIO, arrays: Mapping[str, Array]) -> None:
-    write_safetensors(stream, arrays, {})
-
-
 _WRITERS: Mapping[str, Callable[[BinaryIO, Mapping[str, Array]], None]] = {
-    ".npz": _write_npz,
+    ".npz": lambda stream, arrays: write_npz(stream, arrays.items()),
     ".pt": write_state_dict,
     ".pth": write_state_dict,
-    ".safetensors": _write_safetensors,
+    ".safetensors": lambda stream, arrays: write_safetensors(stream, arrays, {}),
 }
