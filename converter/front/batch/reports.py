@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.visible import visible, visible_line
-from prototrt.caffe_proto.common.wording import Command, command_words, shortened
+from prototrt.caffe_proto.common.wording import Command, command_words, plural, shortened
 from prototrt.converter.files.writing.files import result_text
 from prototrt.converter.front.batch.entry import Outcome, Status, worst_exit_code
 
@@ -52,8 +52,7 @@ class BatchResult:
         """``40 models in 12.3 s: 38 converted, 1 cached, 1 failed``"""
         counts = Counter(outcome.status for outcome in self.outcomes)
         text = ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status])
-        many = f"{len(self.outcomes)} model{'' if len(self.outcomes) == 1 else 's'}"
-        return f"{many} in {self.seconds:.1f} s{': ' if text else ''}{text}"
+        return f"{plural(len(self.outcomes), 'model')} in {self.seconds:.1f} s{': ' if text else ''}{text}"
 
 
 def json_report(result: BatchResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.front.batch.entry import Outcome
 from prototrt.converter.front.batch.runner import Listener
 from prototrt.converter.front.commandline.printing import held_back, show, show_lines
-from prototrt.converter.front.commandline.progress import terminal
+from prototrt.converter.front.commandline.progress import bars_on, terminal
 from prototrt.converter.options import BatchProgress
 
 if TYPE_CHECKING:
@@ -24,22 +25,14 @@ def display(quiet: bool) -> Iterator[BatchProgress]:
     with ExitStack() as shown:
         yield (
             lambda total: (
-                _Lines(total, quiet) if console is None else shown.enter_context(_bar(total, console))
+                _lines(total, quiet) if console is None else shown.enter_context(_bar(total, console))
             )
         )
 
 
 @contextmanager
 def _bar(total: int, console: Console) -> Iterator[Listener]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    with held_back(), Progress(*columns, console=console, transient=True) as bars:
+    with held_back(), bars_on(console, name_is_last=True) as bars:
         task = bars.add_task("", total=total)
 
         def hear(outcome: Outcome) -> None:
@@ -52,22 +45,18 @@ def _bar(total: int, console: Console) -> Iterator[Listener]:
         yield hear
 
 
-class _Lines:
+def _lines(total: int, quiet: bool) -> Listener:
     """``[3/40] digits-loop: converted, 1.2 s``"""
+    numbers = itertools.count(1)
 
-    def __init__(self, total: int, quiet: bool) -> None:
-        self._done = 0
-        self._total = total
-        self._quiet = quiet
-
-    def __call__(self, outcome: Outcome) -> None:
-        self._done += 1
-        if not self._quiet:
-            count = f"[{self._done:{len(str(self._total))}}/{self._total}]"
-            line = f"{outcome.entry.name}: {outcome.status.value}, {outcome.seconds:.1f} s"
-            show(f"{count} {line}", err=True)
+    def hear(outcome: Outcome) -> None:
+        count = f"[{next(numbers):{len(str(total))}}/{total}]"
+        if not quiet:
+            show(f"{count} {outcome.entry.name}: {outcome.status.value}, {outcome.seconds:.1f} s", err=True)
         if not outcome.status.is_good:
             show_lines(_failure_line(outcome), err=True)
+
+    return hear
 
 
 def _failure_line(outcome: Outcome) -> str:

@@ -30,7 +30,7 @@ class BuildProgress:
 
     def __init__(self, console: Console | None) -> None:
         self.cancelled = False
-        self._bars = _bars(console) if console else None
+        self._bars = bars_on(console) if console else None
         self._drawn = ExitStack()
         self._tasks: dict[str, TaskID] = {}
         self._before: object = None
@@ -89,7 +89,7 @@ def bar(total: int | None, quiet: bool) -> Iterator[Callable[[], None]]:
     if console is None:
         yield lambda: None
         return
-    with held_back(), _bars(console) as bars:
+    with held_back(), bars_on(console) as bars:
         task = bars.add_task("", total=total)
         yield lambda: bars.advance(task)
 
@@ -101,10 +101,12 @@ def bar_of_parts(quiet: bool) -> Iterator[Started]:
         yield lambda parts: stack.enter_context(bar(parts, quiet))
 
 
-def _bars(console: Console) -> Progress:
+def bars_on(console: Console, *, name_is_last: bool = False) -> Progress:
+    """Bars with the numbers of parts and the time; a name that changes is last."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     # Phases may be called as layers are: [red] is a name.
     name = TextColumn("{task.description}", markup=False)
-    columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    numbers = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (*numbers, name) if name_is_last else (name, *numbers)
     return Progress(*columns, console=console, transient=True)

@@ -21,20 +21,5 @@ OF_UPGRADES = {
     RewriteOptions: (*_OF_INPUTS, "cont", "force"),
 }
 OF_PARAMETERS = {LoadOptions: (*_OF_TEXT, "overrides")}
-OF_CALIBRATION = {
-    RewriteOptions: (
-        *_OF_INPUTS,
-        *(
-            "outputs",
-            "keep_constant",
-            "cont",
-            "recurrences",
-            "fork",
-            "settings",
-            "rules",
-            "replace",
-            "plugin",
-        ),
-        "preprocess",
-    )
-}
+_OF_DATA = "outputs keep_constant cont recurrences fork settings rules replace plugin preprocess"
+OF_CALIBRATION = {RewriteOptions: (*_OF_INPUTS, *_OF_DATA.split())}
