@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def measured(server: Server, sequences: int, strips: int) -> str:
-    """A row of the table in docs/triton.md."""
+    """A row of the printed table."""
     waited: list[float] = []
     frames = [feeds["data"] for feeds in steps(WINDOWS)]
 
