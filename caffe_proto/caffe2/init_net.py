@@ -15,7 +15,7 @@ from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
 from prototrt.caffe_proto.common.records import dataclass, field
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded
 from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob
 
@@ -125,6 +125,11 @@ def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:
     if kind == "RecurrentParamSet":
         set_parameter(fill, blobs)
         return
+    if kind.startswith("Int8Given"):
+        raise UnsupportedLayerError(
+            "fills a blob with 8 bits",
+            fix=Worded("export the model in float32; {} measures scales for 8 bits", Command("calibrate")),
+        )
     if kind not in FILLS:
         raise UnsupportedLayerError(
             "this operator fills no blob",

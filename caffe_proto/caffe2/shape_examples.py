@@ -55,6 +55,8 @@ class ShapeExamples:
             channels = self._stored_size(operator, 1, 1, "C") if kind.startswith("Conv") else "C"
             groups = arguments.integer("group", 1)
             return ("N", channels * groups if isinstance(channels, int) else channels, "H", "W")
+        if kind == "PackedInt8BGRANHWCToNCHWCStylizerPreprocess" and place == 0:
+            return ("N", "H", "W", 4)
         if kind == "InferenceLSTM" and place < 3:
             first = ("N", "T") if arguments.flag("batch_first") else ("T", "N")
             return (*first, self._stored_size(operator, 3, 1, "D")) if place == 0 else self._stack(operator)

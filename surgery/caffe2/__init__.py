@@ -25,7 +25,10 @@ FAMILIES = {
         "AffineChannel CosineSimilarity DotProduct GroupNorm InstanceNorm L1Distance Normalize "
         "NormalizeL1 RMSNorm SquaredL2Distance"
     ),
-    "images": "PadImage ResizeNearest UpsampleBilinear UpsampleNearest",
+    "images": (
+        "BRGNCHWCToPackedInt8BGRAStylizerDeprocess PackedInt8BGRANHWCToNCHWCStylizerPreprocess PadImage "
+        "ResizeNearest UpsampleBilinear UpsampleNearest"
+    ),
     "keypoints": "HeatmapMaxKeypoint",
     "linear": "BatchGather BatchMatMul FC FCTransposed Gather MatMul",
     "masks": "ReversePackedSegs SequenceMask VariableLengthSequencePadding",

@@ -23,7 +23,7 @@ from prototrt.surgery.caffe2.windows import pads_of
 from prototrt.surgery.images.resizing import refuse_length, repeated, with_aligned_corners
 from prototrt.surgery.ir import DType, OpenSize, Size, computable, range_of
 from prototrt.surgery.ir.range_words import one_size
-from prototrt.surgery.ops import Pad
+from prototrt.surgery.ops import Clip, Pad
 from prototrt.surgery.ops.windows import larger_smallest, sizes_of
 
 
@@ -191,3 +191,39 @@ def _padded_places(build: Builder, x: Value, axis: int, ends: tuple[int, int], m
         places = places.at_least(places * -1)
         places = places.at_most(places * -1 + (size - 1) * 2)
     return places.at_least(0).at_most(size - 1)
+
+
+@operator_rule("PackedInt8BGRANHWCToNCHWCStylizerPreprocess")
+def planes_of_bytes(build: Builder, operator: Operator, x: Value, mean: Value) -> list[Value]:
+    """Pictures of 8 bits, BGRA, as three planes less the mean. The random noise that Caffe2 adds is left out.
+
+    Becomes: Slice, Transpose, Subtract.
+    Inputs: x (N, H, W, 4), 0 to 255 in float32, and mean (3,).
+    Source: pytorch ``caffe2/operators/stylizer_ops.cc``.
+    """
+    if len(x.shape) != 4 or x.shape[3] != 4:
+        raise misfit(operator, 0, x, "(N, H, W, 4)")
+    deviation = operator.arguments.number("noise_std", 10.0)
+    if deviation:
+        build.warn(f"the random noise of Caffe2 (noise_std {deviation:g}) is left out")
+    return [x.slice(3, 0, 3).transpose(0, 3, 1, 2) - _mean_of_channels(operator, mean)]
+
+
+@operator_rule("BRGNCHWCToPackedInt8BGRAStylizerDeprocess")
+def bytes_of_planes(build: Builder, operator: Operator, x: Value, mean: Value) -> list[Value]:
+    """Three planes plus the mean as pictures of 8 bits, BGRA: whole numbers from 0 to 255 in float32, alpha 255.
+
+    Becomes: Add, Clip, Floor, Pad, Transpose.
+    Inputs: x (N, 3, H, W), and mean (3,).
+    Source: pytorch ``caffe2/operators/stylizer_ops.cc``.
+    """
+    if len(x.shape) != 4 or x.shape[1] != 3:
+        raise misfit(operator, 0, x, "(N, 3, H, W)")
+    pixels = (x + _mean_of_channels(operator, mean)).apply(Clip(0, 255)).floor()
+    return [pixels.apply(Pad((0, 0, 0, 0), (0, 1, 0, 0), 255)).transpose(0, 2, 3, 1)]
+
+
+def _mean_of_channels(operator: Operator, mean: Value) -> Value:
+    if mean.shape != (3,):
+        raise misfit(operator, 1, mean, "(3,)")
+    return mean.reshape(1, 3, 1, 1)

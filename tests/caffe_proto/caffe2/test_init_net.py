@@ -156,6 +156,11 @@ def test_operators_that_compute_weights_are_kept_for_the_net(tmp_path: Path) -> 
             "  fix: give the predict net first and the init net second; export the weights as GivenTensorFill",
         ),
         (
+            [made("Int8GivenTensorFill", "w", shape={"ints": [2]})],
+            "operator 0 (Int8GivenTensorFill): fills a blob with 8 bits\n"
+            "  fix: export the model in float32; prototrt.calibrate(...) measures scales for 8 bits",
+        ),
+        (
             [
                 made("ConstantFill", "w", shape={"ints": [2]}),
                 made("Relu", "v", "w"),

@@ -281,6 +281,27 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         ": axis 2 has 5 elements, expected more than 5, which are mirrored\n  fix: use a smaller pad or a larger input",
     ),
     (
+        "PackedInt8BGRANHWCToNCHWCStylizerPreprocess",
+        "image three",
+        {},
+        ', input "image": shape is (1, 2, 5, 6), expected (N, H, W, 4)'
+        "\n  fix: give the shapes and the init net that belong to this predict net",
+    ),
+    (
+        "PackedInt8BGRANHWCToNCHWCStylizerPreprocess",
+        "places one",
+        {},
+        ', input "one": shape is (1,), expected (3,)'
+        "\n  fix: give the shapes and the init net that belong to this predict net",
+    ),
+    (
+        "BRGNCHWCToPackedInt8BGRAStylizerDeprocess",
+        "image three",
+        {},
+        ', input "image": shape is (1, 2, 5, 6), expected (N, 3, H, W)'
+        "\n  fix: give the shapes and the init net that belong to this predict net",
+    ),
+    (
         "PrependDim",
         "rows",
         {"dim_size": 3},

@@ -152,6 +152,17 @@ def test_layer_norm_does_not_look_at_its_scale_unless_told(on: Way) -> None:
     ]
 
 
+def test_the_noise_of_a_stylizer_is_left_out() -> None:
+    x, mean = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4), np.array([1, 2, 3], np.float32)
+    planes = operator("PackedInt8BGRANHWCToNCHWCStylizerPreprocess", ["x", "mean"])
+    graph = check(
+        planes, {"x": x}, {"mean": mean}, {"y": (x[..., :3] - mean).transpose(0, 3, 1, 2)}, "reference"
+    )
+    assert [warning.partition("_net.pb: ")[2] for warning in graph.warnings] == [
+        f"operator 0 ({planes.type}): the random noise of Caffe2 (noise_std 10) is left out"
+    ]
+
+
 def test_outputs_that_are_missing() -> None:
     assert refusal(operator("LayerNorm"), {"x": numbers(3, 4)}, {}) == (
         "operator 0 (LayerNorm): has 1 output, expected 3\n  fix: list as many outputs as the layer makes"
