@@ -109,7 +109,7 @@ FRONTS: dict[str, Fronts] = {
         "net.prototxt --fork pvanet",
         lambda: prototrt.inspect("net.prototxt", fork="pvanet"),
     ),
-    "layers": Fronts("surgery.views.support:supported_layers", "", lambda: prototrt.layers()),
+    "layers": Fronts("surgery.views.support:supported_layers", "lstm", lambda: prototrt.layers("lstm")),
     "new-rule": Fronts(
         "front.steps:new_rule",
         "net.prototxt fc -o new.py --shape x:2x2",

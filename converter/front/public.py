@@ -399,11 +399,14 @@ def bench(source: Graph | Session, calls: int = 100, *, profile: bool = False) -
     return result
 
 
-def layers() -> list[LayerSupport]:
-    """The supported layer types, and the primitives that each becomes."""
+def layers(*words: str) -> list[LayerSupport]:
+    """The supported layer types, and the primitives that each becomes; with words, those whose names have one.
+
+    Raises ``OptionsError``.
+    """
     from prototrt.surgery.views.support import supported_layers
 
-    return supported_layers()
+    return supported_layers(*words)
 
 
 def selftest(only: Sequence[SectionName] = (), budget: float | None = None) -> SelfTest:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.records import asdict, dataclass
+from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_by_name
 
@@ -27,11 +29,23 @@ class LayerSupport:
         return asdict(self)
 
 
-def supported_layers() -> list[LayerSupport]:
-    """All of them, by name; those written in Python as ``Python: MODULE.LAYER``."""
+def supported_layers(*words: str) -> list[LayerSupport]:
+    """All of them, by name; those written in Python as ``Python: MODULE.LAYER``.
+
+    With ``words``, those whose type has one of them, in any case. Raises ``OptionsError`` for a word that no type has.
+    """
     by_type = framework_by_name("caffe").rules.rules
     by_name = {f"Python: {name}": rule for name, rule in python_rule.rules.items()}
-    return [_support(name, rule) for name, rule in sorted({**by_type, **by_name}.items())]
+    rules = sorted({**by_type, **by_name}.items())
+    for word in words:
+        if not any(word.lower() in name.lower() for name, _ in rules):
+            near = choices(word, [name for name, _ in rules])
+            raise OptionsError(f'no layer type has "{word}" in its name', fix=f"write {near}")
+    return [
+        _support(name, rule)
+        for name, rule in rules
+        if not words or any(word.lower() in name.lower() for word in words)
+    ]
 
 
 def supported_operators() -> list[LayerSupport]:

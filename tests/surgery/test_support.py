@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.views.support import LayerSupport, markdown_table, page_list, supported_layers
@@ -12,6 +15,13 @@ def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
     python = [f"Python: {name}" for name in python_rule.rules]
     assert [row.type for row in rows] == sorted([*layer_rule.rules, *python])
     assert [row.type for row in rows if not (row.becomes and row.notes)] == []
+
+
+def test_words_choose_types() -> None:
+    assert [row.type for row in supported_layers("dropout", "LRN")] == ["Dropout", "LRN"]
+    with pytest.raises(OptionsError) as error:
+        supported_layers("LSTM", "Convlution")
+    assert str(error.value) == ('no layer type has "Convlution" in its name\n  fix: write Convolution')
 
 
 def test_markdown_escapes_the_bar() -> None:

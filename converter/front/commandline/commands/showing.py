@@ -132,18 +132,22 @@ def dot(
         open_in_browser(file)
 
 
-@command(click.option("--markdown", is_flag=True, help="Print the table in Markdown."))
-def layers(markdown: bool, as_json: bool) -> None:
-    """List the supported layer types and what each becomes."""
+@command(
+    click.argument("words", nargs=-1, metavar="[TYPE]..."),
+    click.option("--markdown", is_flag=True, help="Print the table in Markdown."),
+)
+def layers(words: tuple[str, ...], markdown: bool, as_json: bool) -> None:
+    """List the supported layer types and what each becomes; with TYPE, those that have it in their names."""
     from prototrt.converter.front.commandline.report import print_support
     from prototrt.surgery.views.support import markdown_table, supported_layers
 
+    rows = supported_layers(*words)
     if as_json:
-        print_json({"layers": [row.as_dict() for row in supported_layers()]})
+        print_json({"layers": [row.as_dict() for row in rows]})
     elif markdown:
-        show_lines(markdown_table(supported_layers()))
+        show_lines(markdown_table(rows))
     else:
-        print_support(supported_layers())
+        print_support(rows)
 
 
 @command()
