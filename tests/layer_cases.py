@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.small_nets import float32, op, rewritten, stored
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """The inputs of the layer, and the results of Caffe's formula."""
 
@@ -35,9 +36,14 @@ class Case:
 
     def graph(self, batches: tuple[int, int] | None = None) -> Graph:
         """With ``batches`` the first axis of ``b0`` is known only when it runs: a size between the two."""
-        shapes = [array.shape for array in self.inputs.values()]
-        least, most = ({"b0": (size, *shapes[0][1:])} for size in batches) if batches else (None, None)
-        return _graph(self.type, self.fields, shapes, self.blobs, min_shapes=least, max_shapes=most)
+        return _graph_of(self, batches)
+
+
+@lru_cache(maxsize=8)  # one case after the other runs in several ways
+def _graph_of(case: Case, batches: tuple[int, int] | None) -> Graph:
+    shapes = [array.shape for array in case.inputs.values()]
+    least, most = ({"b0": (size, *shapes[0][1:])} for size in batches) if batches else (None, None)
+    return _graph(case.type, case.fields, shapes, case.blobs, min_shapes=least, max_shapes=most)
 
 
 @dataclass(frozen=True)

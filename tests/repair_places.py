@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prototrt.tests.advice import Named, flat
 from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import nodes_of
 
 _ROOMS = ("caffe_proto", "surgery")
 Line = tuple[str, int]
@@ -34,7 +35,7 @@ class RepairPlace:
 def repair_places() -> tuple[RepairPlace, ...]:
     """All of them, in order."""
     paths = [path for room in _ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
-    nodes = {path: [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))] for path in paths}
+    nodes = {path: nodes_of(path) for path in paths}
     takers = {name: index for inner in nodes.values() for name, index in _takers(inner)}
     return tuple(place for path, inner in nodes.items() for place in _places_in(path, inner, takers))
 

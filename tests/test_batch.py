@@ -14,11 +14,12 @@ from click.testing import CliRunner, Result
 import prototrt
 from prototrt import Form
 from prototrt.cli import main
+from prototrt.converter.front.batch import runner
 from prototrt.converter.front.batch.cache import Cache
 from prototrt.converter.front.batch.entry import Outcome, Status
 from prototrt.converter.front.batch.spec import read_models
 from prototrt.converter.front.batch.versions import versions
-from prototrt.tests.converter.front.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET, InThisProcess
 from prototrt.tests.npz import write_npz
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,11 @@ pytestmark = pytest.mark.trt
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "Worker", InThisProcess)
 
 
 def batch(text: str, *arguments: str) -> Result:
@@ -72,6 +78,7 @@ def test_a_batch_is_converted_checked_and_reported() -> None:
     }
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_wrong_engine_is_not_written() -> None:
     import numpy as np
 
@@ -84,6 +91,7 @@ def test_a_wrong_engine_is_not_written() -> None:
     assert "diverge here by 1, expected at most " in result.stderr
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_one_that_fails_does_not_hinder_the_others_with_keep_going() -> None:
     text = models("random-weights: 1", "matrix: {output: [nothing, []]}")
     stopped, went_on = batch(text, "--jobs", "1"), batch(text, "--jobs", "1", "--keep-going", "-q")
@@ -94,6 +102,7 @@ def test_one_that_fails_does_not_hinder_the_others_with_keep_going() -> None:
     assert sorted(os.listdir("out")) == ["lstm.plan", "lstm.plan.json"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_onnx_models_in_a_batch() -> None:
     assert (
         batch(models("random-weights: 1", "format: onnx").replace("backend: rtx", "verify: true")).exit_code
@@ -102,6 +111,7 @@ def test_onnx_models_in_a_batch() -> None:
     assert "lstm.onnx" in os.listdir("out")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_headers_of_a_matrix_are_written_also_from_the_cache() -> None:
     text = models(
         "random-weights: 1",
@@ -128,6 +138,7 @@ def test_headers_of_a_matrix_are_written_also_from_the_cache() -> None:
     assert {name: Path("include", name).read_text() for name in os.listdir("include")} == first
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_json_is_printed_alone() -> None:
     result = batch(models("random-weights: 1", "needs: rtx"), "--json")
     assert json.loads(result.stdout)["models"][0]["status"] == "converted"
@@ -136,6 +147,7 @@ def test_json_is_printed_alone() -> None:
     )
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_second_run_converts_nothing_and_prune_forgets() -> None:
     text = models("random-weights: 1", "matrix: {sequence: [loop, unroll]}")
     assert batch(text, "--cache", "kept").stdout.endswith(": 2 converted\n")
@@ -180,6 +192,7 @@ def test_rtx_plans_are_the_same_from_run_to_run(sequence: Form) -> None:
     assert plans[0] == plans[1] == plans[2]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_cached_engines_are_hashed() -> None:
     """An engine that was written into, and has its size and its time, as no usual program leaves it."""
     text = models("random-weights: 1")

@@ -37,6 +37,7 @@ from prototrt.converter.showing.page.writing import GRAPHVIZ, page
 from prototrt.surgery.views.drawing import USER, Drawing
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.odd_names import TEXTS, hidden_in
+from prototrt.tests.sources import nodes_of
 
 few = settings(
     max_examples=50,
@@ -107,7 +108,7 @@ def test_whatever_is_printed_passes_the_border() -> None:
     printing = {
         file.name
         for file in files
-        for call in ast.walk(ast.parse(file.read_text()))
+        for call in nodes_of(file)
         if isinstance(call, ast.Call)
         and ast.unparse(call.func) in ("print", "click.echo", "put", "sys.stdout.write")
     }

@@ -19,9 +19,7 @@ from prototrt.cli import main
 from prototrt.converter.backends.onnx import file as onnx_file
 from prototrt.converter.files.writing.publication import tidy
 from prototrt.converter.front.batch import runner, versions
-from prototrt.converter.front.batch.entry import Entry, Outcome
-from prototrt.converter.front.batch.work import work
-from prototrt.tests.converter.front.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET, InThisProcess
 from prototrt.tests.faults import INTERRUPTED, KILLED, Fault, calls_from, faults
 from prototrt.tests.samples import sampled
 
@@ -32,17 +30,6 @@ layer {{ name: "fc" type: "InnerProduct" bottom: "x" top: "fc" inner_product_par
 layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "y" top: "loss" }}
 """
 MODEL = "models:\n- {{prototxt: net.prototxt, name: net, format: onnx, random-weights: {size}}}\n"
-
-
-class InThisProcess:
-    """A worker whose calls to the system can be counted."""
-
-    def run(self, entry: Entry) -> Outcome:
-        return work(entry)
-
-    def close(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 IN_A_WORKER = """
@@ -198,7 +185,7 @@ def plain_nets(models: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(15))
+@pytest.mark.parametrize("every", sampled(30))
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_every_call_of_a_command_fails_and_kills(
     plain_nets: Path, arguments: Sequence[str], every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -226,7 +213,7 @@ def test_every_call_of_a_command_fails_and_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(15))
+@pytest.mark.parametrize("every", sampled(30))
 @pytest.mark.parametrize(
     ("command", "into"),
     [("triton", "out"), ("triton", "out/new"), ("deepstream", "out/new"), ("new-rule", "out")],

@@ -38,9 +38,10 @@ from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.surgery.ir import Op, walk
 from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.converter.test_families import PRIMITIVES
+from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS, caffe_cases, fork_cases, rewritten
+from prototrt.tests.sources import nodes_of
 
-ROOT = Path(__file__).parents[1]
 RULES = ("surgery/detection", "surgery/forks", "surgery/images", "surgery/layers", "surgery/recurrent")
 WITHOUT_NUMBERS = {"test_completeness.py", "refusal_cases.py", "test_refusals.py"}
 """Tests that name things without computing anything."""
@@ -155,7 +156,7 @@ def sources_of_tests() -> dict[str, Source]:
         if path.name in WITHOUT_NUMBERS:
             continue
         source = sources["caffe2" if "caffe2" in str(path.relative_to(tests)) else "caffe"]
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             match node:
                 case ast.Constant(value=str(text)):
                     source.texts.add(text)
@@ -198,7 +199,7 @@ def _is_filler(field: Message) -> bool:
 def names_in_rules() -> set[str]:
     """Attributes and strings in the source of the rules."""
     files = [path for folder in RULES for path in (ROOT / folder).rglob("*.py")]
-    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    nodes = [node for path in files for node in nodes_of(path)]
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return attributes | {
         node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)

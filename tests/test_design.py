@@ -12,11 +12,12 @@ import re
 from collections import Counter
 from configparser import ConfigParser
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import nodes_of
+
 DECISIONS = re.findall(r"^### (\d{4}): ", (ROOT / "docs" / "decisions.md").read_text(), re.MULTILINE)
 ROWS = [line for line in (ROOT / "docs" / "design.md").read_text().splitlines() if line.startswith("- `")]
 ROOMS = {room.rstrip("/") for row in ROWS for room in re.findall(r"`([\w/]+/)`", row.partition(":")[0])}
@@ -33,8 +34,7 @@ FOREIGN = {"InnerProduct", "LSTM", "CONVOLUTION", "INetworkDefinition", "ITensor
 @cache
 def class_names() -> Counter[str]:
     """How often each class, or a type for the words of an option, is defined."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in CODE]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
+    nodes = [node for path in CODE for node in nodes_of(path)]
     classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
     words = [ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)]
     return Counter(classes) + Counter(words)

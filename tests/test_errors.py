@@ -52,19 +52,19 @@ def test_message(
 
 
 def lines_of(folder: Path, *options: str) -> list[str]:
-    """What a net whose layers read 2,000 blobs that no layer makes tells on stderr."""
+    """What a net whose layers read 150 blobs that no layer makes tells on stderr."""
     net = folder / "net.prototxt"
     layer = 'layer {{ name: "l{0}" type: "ReLU" bottom: "none{0}" top: "t{0}" }}'
-    net.write_text("\n".join(layer.format(number) for number in range(1100)))
+    net.write_text("\n".join(layer.format(number) for number in range(150)))
     result = CliRunner().invoke(main, ["inspect", *options, str(net)])
     assert result.exit_code == 3
     return (result.stderr if "--json" not in options else result.stdout).splitlines()
 
 
-def test_thousands_of_problems_are_told_in_part(tmp_path: Path) -> None:
+def test_many_problems_are_told_in_part(tmp_path: Path) -> None:
     shown = lines_of(tmp_path)
-    assert shown[-2:] == ["and 1,080 more", "1,100 problems"]
+    assert shown[-2:] == ["and 130 more", "150 problems"]
     assert len(shown) < 100
     everything = "\n".join(lines_of(tmp_path, "--debug"))
-    assert all(f'layer "l{number}"' in everything for number in range(1100))
-    assert len(json.loads("\n".join(lines_of(tmp_path, "--json")))["error"]["problems"]) == 1100
+    assert all(f'layer "l{number}"' in everything for number in range(150))
+    assert len(json.loads("\n".join(lines_of(tmp_path, "--json")))["error"]["problems"]) == 150

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto.common import errors
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import nodes_of
 
-ROOT = Path(__file__).parents[1]
 ERRORS = {
     name
     for name, thing in vars(errors).items()
@@ -32,7 +33,7 @@ EMPTY_WORDS = frozenset(EMPTY.split())
 
 
 def errors_in(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
             yield node
 

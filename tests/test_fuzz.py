@@ -25,7 +25,7 @@ GOLDENS = Path(__file__).parent / "goldens" / "caffe"
 CASES = sorted(path.name for path in GOLDENS.iterdir() if (path / "model.caffemodel").exists())
 FEW = settings(
     deadline=None,
-    max_examples=200,
+    max_examples=80,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -181,13 +181,13 @@ def recurrent(x: str, cont: str, fields: str, more: str = "") -> str:
     )
 
 
-def stacks(count: int) -> str:
+def stacks(count: int, layers: int = 100) -> str:
     return (
         LARGE % "4, 1, 1"
         + LARGE.replace("'x'", "'c'") % "4, 1"
         + "".join(
             f"layer {{ name: '{i}' type: 'LSTM' bottom: 'x' bottom: 'c' top: 'y{i}' "
-            "recurrent_param { num_output: 1 num_layers: 100 bidirectional: SUM } }"
+            f"recurrent_param {{ num_output: 1 num_layers: {layers} bidirectional: SUM }} }}"
             for i in range(count)
         )
     )
@@ -229,7 +229,7 @@ GREEDY = {
     "peepholes": recurrent("1, 1, 1", "1, 1", "num_output: 20000000 num_proj: 1 peephole: true"),
     "lengths": LARGE.replace("'x'", "'n'") % "1"
     + recurrent("100000000, 1, 1", "100000000, 1", "num_output: 1 sequence_lengths: true", "bottom: 'n'"),
-    "a stack": stacks(1),
+    "a stack": stacks(1, layers=20),
     "stacks": stacks(5),
     "too many layers": recurrent("1, 1, 1", "1, 1", "num_output: 1 num_layers: 4294967295"),
     "gates of one step": LARGE % "1, 100000000"

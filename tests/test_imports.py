@@ -13,6 +13,7 @@ import pytest
 from prototrt.cli import COMMANDS
 from prototrt.tests.command_line import STREAM, WEIGHTS
 from prototrt.tests.fresh_python import ROOT, run_python
+from prototrt.tests.sources import nodes_of
 
 
 def imported_by(*modules: str) -> set[str]:
@@ -70,6 +71,7 @@ def test_a_net_imports_the_families_of_its_layers_alone() -> None:
 COUNT = """
 import json, os, sys, tempfile
 from prototrt.cli import COMMANDS, main
+from prototrt.tests.sources import nodes_of
 
 def imported(arguments):
     \"\"\"The modules after a command, in a process of its own: how many of ours, and of which other packages.\"\"\"
@@ -144,7 +146,7 @@ def test_a_command_imports_what_it_needs(imports: dict[str, tuple[int, list[str]
 
 def names_from_the_package(path: Path) -> Iterator[str]:
     """What a module takes of ``prototrt`` itself."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module == "prototrt":
             yield from (alias.name for alias in node.names)
         elif (

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from configparser import ConfigParser
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from prototrt.caffe_proto.common import installing
 from prototrt.converter.backends.onnx import programs
 from prototrt.converter.backends.tensorrt import api
 from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import parsed
 
 _SETUP = ConfigParser()
 _SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
@@ -37,10 +37,8 @@ FILES = [
 ]
 
 
-@cache
 def trees() -> dict[Path, ast.Module]:
-    """Of all modules, which takes seconds."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in [*FILES, ROOT / "cli.py"]}
+    return {path: parsed(path) for path in [*FILES, ROOT / "cli.py"]}
 
 
 def texts(tree: ast.AST) -> Iterator[str]:

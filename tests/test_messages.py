@@ -15,6 +15,7 @@ from prototrt.cli import main
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.tests.public_cases import ROOT
+from prototrt.tests.sources import nodes_of, parsed
 
 ROOMS = ("caffe_proto", "surgery", "plugins", "converter")
 MODULES = [
@@ -27,9 +28,8 @@ TYPED = re.compile(rf"\bprototrt (?:{'|'.join(sorted({*main.commands} - {'cache'
 """A command as it is typed."""
 
 
-def messages(source: str) -> Iterator[tuple[int, str]]:
+def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Each text of a module that is not a docstring, with its line."""
-    tree = ast.parse(source)
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
@@ -44,7 +44,7 @@ def test_no_message_below_the_command_line_spells_a_command() -> None:
     spelled = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
         for path in MODULES
-        for line, text in messages(path.read_text(encoding="utf-8"))
+        for line, text in messages(parsed(path))
         if TYPED.search(text)
     ]
     assert len(MODULES) > 300
@@ -53,7 +53,7 @@ def test_no_message_below_the_command_line_spells_a_command() -> None:
 
 def test_what_spells_a_command() -> None:
     source = '"""prototrt convert"""\nx = f"run `prototrt {1}` or prototrt verify"\ny = "prototrt reads"'
-    assert [line for line, text in messages(source) if TYPED.search(text)] == [2]
+    assert [line for line, text in messages(ast.parse(source)) if TYPED.search(text)] == [2]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def named_commands() -> set[str]:
     calls = (
         node
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Command"
     )
     return {ast.literal_eval(call.args[0]) for call in calls}

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import prototrt
 from prototrt.surgery import rules
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import parsed
 
-ROOT = Path(__file__).parents[1]
 ROOMS = ("caffe_proto", "surgery", "plugins", "converter")
 PARTICIPLES = {"found", "known", "stated", "given", "wanted", "told", "said"}
 LAYER_TYPES = {"InnerProduct"}
@@ -37,11 +38,10 @@ PUBLIC = {"Converted", "stacked", *rules.__all__}
 """Names that users' code has."""
 
 
-@cache
 def modules() -> dict[str, ast.Module]:
     """The syntax of the package's modules, by their path."""
     paths = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    return {str(path.relative_to(ROOT)): parsed(path) for path in paths}
 
 
 def places_of_classes() -> dict[str, list[str]]:

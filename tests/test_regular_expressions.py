@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from prototrt.caffe_proto.text.tokens import _TOKEN, tokens
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.regular_expressions import ambiguity
+from prototrt.tests.sources import parsed
 
 METHODS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 SOURCES = sorted(
@@ -47,7 +48,7 @@ def uses() -> Iterator[Use]:
     for path, text in TEXTS.items():
         if "import re\n" not in text:
             continue
-        place, tree = str(path.relative_to(ROOT)), ast.parse(text)
+        place, tree = str(path.relative_to(ROOT)), parsed(path)
         names = dict(assigned(tree))
         for call, method in calls_of_re(tree):
             if method != "compile":

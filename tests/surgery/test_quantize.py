@@ -260,7 +260,7 @@ def test_nets_have_values_to_quantize() -> None:
 
 @pytest.mark.parametrize("on", WAYS[1:])
 @pytest.mark.parametrize("precision", ["int8", "fp8"])
-@pytest.mark.parametrize("case", QUANTIZED, ids=str)
+@pytest.mark.parametrize("case", one_of_each(QUANTIZED, lambda case: case.layer_types), ids=str)
 def test_ways_agree_in_8_bits(case: Case, precision: Precision, on: Way) -> None:
     """They round the same numbers. Where sums in another order are on two sides of a tie, they differ by one step."""
     graph = float_around(case, precision)
@@ -279,8 +279,7 @@ BUILT = [
     (case, precision)
     for case in QUANTIZED
     for precision in ("fp8", "int8,bf16", "bf16")
-    if str(case)
-    in ("net_alexnet", "net_crnn", "net_resnet_block", "deconv_bilinear_group", "conv_1d", "rnn_t5")
+    if str(case) in ("net_resnet_block", "deconv_bilinear_group", "conv_1d", "rnn_t5")
 ]
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common import records
+from prototrt.tests.sources import nodes_of
 
 ROOT = Path(prototrt.__file__).parent
 
@@ -162,9 +163,7 @@ def test_no_module_makes_dataclasses_of_python() -> None:
 def _python_dataclasses() -> Iterator[str]:
     for room in ("caffe_proto", "surgery", "plugins", "converter"):
         for file in sorted((ROOT / room).rglob("*.py")):
-            imports = [
-                node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)
-            ]
+            imports = [node for node in nodes_of(file) if isinstance(node, ast.ImportFrom)]
             if any(
                 node.module == "dataclasses" and "dataclass" in {each.name for each in node.names}
                 for node in imports

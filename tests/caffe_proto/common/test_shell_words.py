@@ -20,7 +20,7 @@ WORDS = st.tuples(st.sampled_from(["", "-", "--", "--x=", "-e"]), NAMES).map("".
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15)
 @example(
     [
         "",

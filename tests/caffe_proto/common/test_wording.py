@@ -30,6 +30,7 @@ from prototrt.caffe_proto.common.wording import (
 from prototrt.cli import main
 from prototrt.converter.options import ConversionOptions, VerifyOptions
 from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import nodes_of
 
 
 def shouted(option: Option | Command) -> str:
@@ -127,7 +128,7 @@ SPELLING = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """All strings of a module with their lines, docstrings included, but not what a ``Command`` has typed behind it."""
-    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    nodes = nodes_of(path)
     typed = {
         child
         for node in nodes
@@ -152,7 +153,7 @@ def test_nothing_below_the_command_line_spells_an_option() -> None:
 
 def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
     for path in BELOW:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 from prototrt.surgery import rules
-
-ROOT = Path(__file__).parents[3]
+from prototrt.tests.fresh_python import ROOT
+from prototrt.tests.sources import nodes_of
 
 
 def promised() -> set[str]:
@@ -22,8 +21,8 @@ def promised() -> set[str]:
 
 def needed() -> set[str]:
     """What the modules of surgery/forks import."""
-    trees = [ast.parse(path.read_text()) for path in (ROOT / "surgery" / "forks").rglob("*.py")]
-    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    paths = (ROOT / "surgery" / "forks").rglob("*.py")
+    imports = [node for path in paths for node in nodes_of(path) if isinstance(node, ast.ImportFrom)]
     return {name.name for node in imports if node.module == rules.__name__ for name in node.names}
 
 

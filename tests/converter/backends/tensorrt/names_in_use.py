@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
 
+from prototrt.tests.sources import nodes_of
+
 CLASSES = {
     "builder": "Builder",
     "config": "IBuilderConfig",
@@ -50,7 +52,7 @@ class Uses:
 
 def names_in_use(path: Path) -> Uses:
     uses = Uses()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef):
             _settings(node, uses)
         elif isinstance(node, ast.Call):

@@ -83,10 +83,11 @@ ACTIONS = {"engine": save, "model": export, "text": deploy}
 @pytest.mark.parametrize(
     ("action", "replaces", "every"),
     [
-        ("engine", True, 1),
+        ("engine", True, 3),
         ("text", True, 6),
         ("engine", False, 15),
         ("model", True, 15),
+        pytest.param("engine", True, 1, marks=pytest.mark.exhaustive),
         pytest.param("text", True, 1, marks=pytest.mark.exhaustive),
         pytest.param("engine", False, 1, marks=pytest.mark.exhaustive),
         pytest.param("model", True, 1, marks=pytest.mark.exhaustive),

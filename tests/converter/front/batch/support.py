@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prototrt.converter.front.batch.entry import Entry
+from prototrt.converter.front.batch.entry import Entry, Outcome
 from prototrt.converter.front.batch.keys import default_options
+from prototrt.converter.front.batch.work import work
 
 NET = """name: "small"
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2 dim: 3 } } }
@@ -36,3 +37,14 @@ def entry(folder: Path, name: str = "small", net: str = NET, **changes: Any) -> 
 
 def long_entry(folder: Path, **changes: Any) -> Entry:
     return entry(folder, "long", LONG, sequence="unroll", force=True, **changes)
+
+
+class InThisProcess:
+    """A worker that takes no second to start, and whose calls to the system can be counted."""
+
+    def run(self, entry: Entry) -> Outcome:
+        return work(entry)
+
+    def close(self) -> None: ...
+
+    def stop(self) -> None: ...

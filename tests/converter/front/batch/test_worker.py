@@ -23,8 +23,9 @@ from prototrt.tests.cut_weights import cut_short
 pytestmark = pytest.mark.trt
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
+    """Its process takes a second to start: one that has ended starts again for the next model."""
     worker = Worker()
     yield worker
     worker.close()
