@@ -73,13 +73,16 @@ def test_the_parser_reads_sizes_that_vary(refusals: Refusals) -> None:
 
 
 def every_graph(is_sample: bool) -> Iterator[tuple[str, Graph, dict[str, Any]]]:
-    """Every golden, in every sequence, and in float16 all or one of each type: name, graph, options of the export."""
-    for case in (*caffe_cases(), *fork_cases()):
+    """Every golden, in every sequence and in float16, or one of each type: name, graph, options of the export."""
+    cases, halves, runs = [*caffe_cases(), *fork_cases()], caffe_cases(), recurrent_runs()
+    if is_sample:
+        cases, halves = (first_of_each(each, lambda case: case.layer_types) for each in (cases, halves))
+        runs = first_of_each(runs, words_of)
+    for case in cases:
         yield str(case), rewritten(case, case.arrays("inputs")[0]), {}
-    cases = caffe_cases()
-    for case in first_of_each(cases, lambda case: case.layer_types) if is_sample else cases:
+    for case in halves:
         yield str(case), rewritten(case, case.arrays("inputs")[0], precision="fp16"), {}
-    for case, sequence in recurrent_runs():
+    for case, sequence in runs:
         graph = rewritten(case, case.arrays("inputs")[0], sequence)
         yield str(case), graph, {"onnx_lstm": sequence == "loop"}
     for net in caffe2_cases():

@@ -314,7 +314,7 @@ def test_a_row_of_the_table_counts_all_goldens(reader: ReaderName) -> None:
 def test_programs_read_a_sample_of_the_goldens(tmp_path: Path) -> None:
     """They refuse none for a reason that the table does not have, and not more than it says."""
     for reader, counts in outcomes(tmp_path, is_sample=True).items():
-        assert counts[READ] > 100, reader
+        assert counts[READ] > 40, reader
         assert counts <= written_counts(reader), UPDATE
 
 

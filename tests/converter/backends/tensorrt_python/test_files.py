@@ -18,7 +18,7 @@ from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.converter.backends.tensorrt_python.programs import of_file, of_program, ours
 from prototrt.tests.fresh_python import ROOT, run_python
 from prototrt.tests.golden_cases import case_called, fork_cases, rewritten
-from prototrt.tests.samples import first_of_each
+from prototrt.tests.samples import families_of, first_of_each
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
 pytestmark = pytest.mark.trt
@@ -56,6 +56,13 @@ def test_the_plan_of_the_sample_is_ours(tmp_path: Path) -> None:
     assert built(digits(tmp_path)) == plan_of(tmp_path)
 
 
+LEVELS = (
+    *("--builder-optimization-level", "1"),
+    *("--profiling-verbosity", "detailed"),
+    *("--mem-pool-size", "workspace=64MiB"),
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("converted", "arguments", "building"),
@@ -67,10 +74,11 @@ def test_the_plan_of_the_sample_is_ours(tmp_path: Path) -> None:
             ["--profile", "T=1:1:1", "--profile", "T=1:16:64"],
             ["--profile", "T=1..1", "--profile", "T=1..16..64"],
         ),
-        ([], ["--builder-optimization-level", "1"], ["--builder-optimization-level", "1"]),
-        ([], ["--compute-capabilities", "8.6", "8.9"], ["--compute-capabilities", "8.6,8.9"]),
-        (["--keep-batch-norm"], ["--profiling-verbosity", "detailed"], ["--profiling-verbosity", "detailed"]),
-        ([], ["--mem-pool-size", "workspace=64MiB"], ["--mem-pool-size", "workspace=64MiB"]),
+        (
+            ["--keep-batch-norm"],
+            [*LEVELS, "--compute-capabilities", "8.6", "8.9"],
+            [*LEVELS, "--compute-capabilities", "8.6,8.9"],
+        ),
     ],
 )
 def test_options_of_the_program_are_ours(
@@ -143,7 +151,7 @@ def test_another_activation(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ruff_accepts_every_file(tmp_path: Path) -> None:
-    for case in first_of_each(fork_cases(), lambda case: case.layer_types):
+    for case in first_of_each(fork_cases(), lambda case: families_of(case.layer_types)):
         graph = rewritten(case, case.arrays("inputs")[0])
         prototrt.export_tensorrt_python(graph, tmp_path / f"{case}.py")
     command = [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml"), str(tmp_path)]

@@ -481,7 +481,7 @@ prototrt_main()
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault)
-@pytest.mark.parametrize("every", sampled(34, least=7))
+@pytest.mark.parametrize("every", sampled(68, least=7))
 def test_a_real_engine_is_new_or_old(memory_path: Path, every: int, fault: Fault) -> None:
     """The command as it is installed, with the same faults in the process that builds."""
     target = memory_path / "net.plan"
