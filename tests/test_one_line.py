@@ -166,7 +166,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("odd", [ERROR, ACTING, "::notice::", "##vso[task.complete]"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ERROR,
+        ACTING,
+        *(pytest.param(odd, marks=pytest.mark.exhaustive) for odd in ("::notice::", "##vso[task.complete]")),
+    ],
+)
 def test_as_many_lines_as_with_plain_names(tmp_path: Path, odd: str, plain: Outputs) -> None:
     odds = all_outputs(named(odd), tmp_path / "odd")
     assert {*map(len, plain)} == {*map(len, odds)}

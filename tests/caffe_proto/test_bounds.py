@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Problems, UnreadableFileError
 from prototrt.caffe_proto.schema import message_class
-from prototrt.caffe_proto.text import templates
+from prototrt.caffe_proto.text import prototxt, templates
 from prototrt.caffe_proto.text.prototxt import parse_net
 from prototrt.caffe_proto.text.scalars import BadValueError, scalar
 from prototrt.caffe_proto.text.templates import fill_template
@@ -25,16 +25,16 @@ _INPUT = 'layer { name: "data" type: "Input" top: "x" input_param { shape { dim:
 _REFUSED = {
     "layers": ("layer{}" * 40_001, "n.prototxt:1: the file states layer more than 40,000 times\n" + _SPLIT),
     "layers of the old form": (
-        "layers{}" * 40_001,
-        "n.prototxt:1: the file states layers more than 40,000 times\n" + _SPLIT,
+        "layers{}" * 4_001,
+        "n.prototxt:1: the file states layers more than 4,000 times\n" + _SPLIT,
     ),
     "tops": (
-        'layer {\n name: "s" type: "Split" ' + 'top: "t" ' * 100_001 + "}",
-        'n.prototxt:2: layer "s" (Split): the file states top more than 100,000 times\n' + _SPLIT,
+        'layer {\n name: "s" type: "Split" ' + 'top: "t" ' * 1_001 + "}",
+        'n.prototxt:2: layer "s" (Split): the file states top more than 1,000 times\n' + _SPLIT,
     ),
     "tops in a list": (
-        'layer {\n name: "s" type: "Split" top: [' + '"t",' * 100_001 + '"t"] }',
-        'n.prototxt:2: layer "s" (Split): the file states top more than 100,000 times\n' + _SPLIT,
+        'layer {\n name: "s" type: "Split" top: [' + '"t",' * 1_001 + '"t"] }',
+        'n.prototxt:2: layer "s" (Split): the file states top more than 1,000 times\n' + _SPLIT,
     ),
     "blocks": (
         'layer { name: "c" type: "ReLU" relu_param {\n' + "negative_slope: 1 foo { " * 3 + "a { " * 97,
@@ -49,7 +49,9 @@ _REFUSED = {
 
 
 @pytest.mark.parametrize("name", _REFUSED)
-def test_too_much_of_something_is_refused(name: str) -> None:
+def test_too_much_of_something_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for field, most in {"layers": 4_000, "top": 1_000}.items():
+        monkeypatch.setitem(prototxt._MOST, field, most)
     text, message = _REFUSED[name]
     with pytest.raises(ConversionError) as info:
         parse_net(text, "n.prototxt")
@@ -58,14 +60,15 @@ def test_too_much_of_something_is_refused(name: str) -> None:
     assert str(error) == message
 
 
-def test_mistakes_are_counted() -> None:
+def test_mistakes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their texts are not worked out for a file with more of them than anybody reads."""
+    monkeypatch.setattr(prototxt, "_MOST_FINDINGS", 1_000)
     with pytest.raises(Problems) as info:
-        parse_net("layer { " + "".join(f"foo{number}: 1\n" for number in range(20_000)) + "}", "n.prototxt")
-    assert len(info.value.errors) == 10_001
-    problem = 'there is no field "foo10000"; it is one of more than 10,000 mistakes in the file'
-    assert str(info.value.errors[-1]) == f"n.prototxt:10001: {problem}\n{_MEND}"
-    assert str(info.value).endswith("\nand 9,981 more\n10,001 problems")
+        parse_net("layer { " + "".join(f"foo{number}: 1\n" for number in range(2_000)) + "}", "n.prototxt")
+    assert len(info.value.errors) == 1_001
+    problem = 'there is no field "foo1000"; it is one of more than 1,000 mistakes in the file'
+    assert str(info.value.errors[-1]) == f"n.prototxt:1001: {problem}\n{_MEND}"
+    assert str(info.value).endswith("\nand 981 more\n1,001 problems")
 
 
 def test_comments_of_any_number_are_read() -> None:

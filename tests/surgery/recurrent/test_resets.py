@@ -186,7 +186,7 @@ def check(data: st.DataObject, layer: Layer) -> None:
 
 
 # A failing example is small as it is drawn; making all of them smaller would take minutes.
-FEW = settings(max_examples=3, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+FEW = settings(max_examples=2, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 CASES = [(kind, option) for kind, family in RECURRENT_TYPES.items() for option in sorted(family.options)]
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from prototrt import Form
+from prototrt.tests.converter.backends.onnx.test_parser import words_of
 from prototrt.tests.converter.backends.tensorrt_python.programs import of_program, ours
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases, recurrent_runs, rewritten
-from prototrt.tests.samples import one_of_each
+from prototrt.tests.samples import families_of, one_of_each
 
 pytestmark = pytest.mark.trt
 
@@ -31,14 +33,15 @@ def test_sample(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.layer_types), ids=str)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: families_of(case.layer_types)), ids=str)
 def test_golden(case: Case, tmp_path: Path) -> None:
     graph = rewritten(case, case.arrays("inputs")[0])
     assert of_program(graph, tmp_path) == ours(graph)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
-def test_recurrent_golden_in_every_sequence(case: Case, sequence: str, tmp_path: Path) -> None:
-    graph = rewritten(case, case.arrays("inputs")[0], sequence)  # type: ignore[arg-type]
+@pytest.mark.parametrize("run", one_of_each(recurrent_runs(), words_of), ids=lambda run: f"{run[0]}-{run[1]}")
+def test_recurrent_golden_in_every_sequence(run: tuple[Case, Form], tmp_path: Path) -> None:
+    case, sequence = run
+    graph = rewritten(case, case.arrays("inputs")[0], sequence)
     assert of_program(graph, tmp_path) == ours(graph)

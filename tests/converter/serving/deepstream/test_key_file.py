@@ -48,7 +48,7 @@ PIECES += [
 ]
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @example(["[property]\nmodel-file=a\n  custom-lib-path=b\n"])
 @example(["[DEFAULT]\na=1\n[property]\nb=2\n"])
 @example(["key=1"])
