@@ -8,6 +8,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from sys import _getframe
 from typing import Any
@@ -149,6 +150,7 @@ def _listening(found: Attempt) -> Iterator[None]:
         yield
 
 
+@cache
 def _modules_with(warn: Any) -> list[Any]:
     import sys
 

@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.memory import without_collector
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples each time: a test that fails does so because of a change.
 # `pytest --hypothesis-profile thorough` looks for others, and longer.
-settings.register_profile("quick", settings.get_profile("busy"), max_examples=40, derandomize=True)
+settings.register_profile("quick", settings.get_profile("busy"), max_examples=30, derandomize=True)
 settings.register_profile("thorough", settings.get_profile("busy"), max_examples=1000)
 settings.load_profile("quick")
 

@@ -251,15 +251,23 @@ def copied_folder() -> Iterator[None]:
 
 def constants_in(proposal: Proposal) -> set[Place]:
     """Where modules make the parts of a proposal that they hold as constants."""
-    named = {id(each): each for each in proposal.named}
+    named = {id(each) for each in proposal.named}
     return {
         (place.file, place.first)
+        for place, part in parts_of_constants()
+        if id(part) in named and place.name in (None, getattr(part, "name", None))
+    }
+
+
+@cache
+def parts_of_constants() -> list[tuple[AdvicePlace, Named]]:
+    return [
+        (place, part)
         for places in all_places().values()
         for place in places
         if place.constant is not None
         for part in parts_of(getattr(import_module(module_of(place)), place.constant))
-        if id(part) in named and place.name in (None, getattr(part, "name", None))
-    }
+    ]
 
 
 def parts_of(constant: Any) -> Iterator[Named]:

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.cli import main
+from prototrt.converter.front.batch import runner
 from prototrt.surgery.scales.scales_file import Scales, ValueScale
 from prototrt.tests.command_line import DEPLOY, DIGITS, WEIGHTS, done, run
+from prototrt.tests.converter.front.batch.support import InThisProcess
 
 STRIPS = str(DIGITS / "strips_in.npz")
 
@@ -69,6 +71,7 @@ def test_a_batch_quantizes_where_the_matrix_says_so(
     scales: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner, "Worker", InThisProcess)
     Path("models.yaml").write_text(
         f"defaults: {{backend: rtx, scales: '{scales['--scales']}'}}\n"
         f"models: [{{prototxt: '{DEPLOY}', weights: '{WEIGHTS}', name: net,"

@@ -101,7 +101,7 @@ def files() -> dict[str, bytes]:
     [
         pytest.param(deploy, 5, id="deploy"),
         pytest.param(deploy, 1, id="deploy-whole", marks=pytest.mark.exhaustive),
-        pytest.param(batch, 35, id="batch", marks=pytest.mark.trt),
+        pytest.param(batch, 70, id="batch", marks=pytest.mark.trt),
         pytest.param(batch, 1, id="batch-whole", marks=[pytest.mark.trt, pytest.mark.exhaustive]),
     ],
 )

@@ -210,10 +210,25 @@ QUICK = (
 )
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OPEN]
+LIKE_OTHERS = (
+    "det_background_2",
+    "det_corner_default",
+    "det_keep_top_k_1",
+    "net_rfcn",
+    "net_yolov2",
+    "proposal_happynear",
+    "psroi_pooling",
+    "roi_align_cascade",
 )
+"""Those of which another one of their family is tried."""
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.exhaustive] if name in LIKE_OTHERS else [] if name in QUICK else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in OPEN])
 def test_five_sizes(name: str, on: Way) -> None:
     check(name, opened(name), on)
 

@@ -205,7 +205,7 @@ def test_as_for_that_size_alone(on: Way, net: Net, calls: list[tuple[int, int, i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=settings().max_examples)
+@settings(max_examples=settings().max_examples // 2)
 @given(nets(), CALLS)
 def test_many_as_for_that_size_alone(on: Way, net: Net, calls: list[tuple[int, int, int]]) -> None:
     check(on, net, calls)

@@ -15,8 +15,9 @@ from google.protobuf.message import Message
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.weights.caffemodel_writer import LayerBlobs, write_caffemodel
 from prototrt.converter.files.writing.ownership import caffemodel_mark, is_ours
+from prototrt.converter.front.batch import runner
 from prototrt.tests.command_line import run
-from prototrt.tests.converter.front.batch.support import NET
+from prototrt.tests.converter.front.batch.support import NET, InThisProcess
 
 UNKNOWN = NET.replace("InnerProduct", "Unheard")
 LIST = "models:\n- {{prototxt: net.prototxt, weights: net.bin, format: {}}}\n"
@@ -46,6 +47,7 @@ CASES = [(name, file) for name, written in COMMANDS.items() for file in written.
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner, "Worker", InThisProcess)
     Path("net.prototxt").write_text(NET)
     Path("unknown.prototxt").write_text(UNKNOWN)
     for kind in ("onnx", "torch"):

@@ -13,7 +13,7 @@ from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_by_name
 
-_ORIGIN = re.compile(r"(?<=[.:)] )From (.*?)(?:[;,] .*)?\.$")
+_ORIGIN = re.compile(r"[.:)] From ([^;,]+)")
 _BECOMES = re.compile(r"(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
 
 
@@ -70,7 +70,7 @@ def page_list(rows: list[LayerSupport]) -> str:
     for row in rows:
         name, origin = row.type.removeprefix("Python: "), _ORIGIN.search(row.notes)
         text = f"`{name}`" if name != row.type else name
-        lists[name != row.type].append(f"{text} ({origin[1]})" if origin else text)
+        lists[name != row.type].append(f"{text} ({origin[1].removesuffix('.')})" if origin else text)
     return "\n\nWritten in Python: ".join(", ".join(names) for names in lists)
 
 

@@ -49,7 +49,7 @@ def test_layers(options: str, cont: Cont, most: int, steps: int, tmp_path: Path)
     assert network_of(graph, find_backend()).definition.num_layers <= most
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.exhaustive), "fp16"])
 @pytest.mark.parametrize(
     ("layer", "form", "most"),
     [
