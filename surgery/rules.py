@@ -19,6 +19,7 @@ from prototrt.surgery.building.layer_builder import (
     field_if_set,
     layer_rule,
     misfit,
+    positive_sizes,
 )
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.building.limits import refuse_large, refuse_too_many
@@ -157,6 +158,7 @@ __all__ = [
     "plugin_rule",
     "plural",
     "pooled_size",
+    "positive_sizes",
     "proposed",
     "python_parameters",
     "python_rule",

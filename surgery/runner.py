@@ -100,8 +100,6 @@ def inside_bodies(change: Pass) -> Pass:
     @functools.wraps(change)
     def everywhere(graph: Graph) -> Graph:
         changed = {node: _over_bodies(node, everywhere) for node in graph.nodes if node.op.graphs}
-        if all(new is old for old, new in changed.items()):
-            return change(graph)
         return change(graph.with_nodes(changed.get(node, node) for node in graph.nodes))
 
     return everywhere

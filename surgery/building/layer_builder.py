@@ -18,7 +18,7 @@ from prototrt.surgery.building.blob_numbers import count_not_finite, filler_numb
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Expression
 from prototrt.surgery.building.input_sizes import InputSizes
-from prototrt.surgery.building.limits import MemoryLimit, refuse_too_many
+from prototrt.surgery.building.limits import MemoryLimit, refuse_large, refuse_too_many
 from prototrt.surgery.building.shared_memory import SharedMemory
 from prototrt.surgery.ir import Array, Shape, Value, element_count, symbols_of
 from prototrt.surgery.ir.registry import Registry
@@ -322,11 +322,23 @@ def field_if_set(param: Message, name: str) -> Any:
     return getattr(param, name) if param.HasField(name) else None
 
 
-def canonical_axis(axis: int, shape: Shape, field_name: str) -> int:
+def positive_sizes(param: Message, *names: str, fix: str, most: int | None = None) -> tuple[int, ...]:
+    """The numbers in fields of a message. Raises ``NetError`` unless they are from 1 to ``most``."""
+    sizes = tuple(int(getattr(param, name)) for name in names)
+    if min(sizes) < 1:
+        (first, *others), (size, *more) = names, sizes
+        also = "".join(f" and {name} {other}" for name, other in zip(others, more, strict=True))
+        raise NetError(f"{first} is {size}{also}, expected at least 1", fix=fix)
+    for name, size in zip(names, sizes, strict=True) if most is not None else ():
+        refuse_large(name, size, most)
+    return sizes
+
+
+def canonical_axis(axis: int, shape: Shape, field_name: str, word: str = "bottom") -> int:
     """A Caffe axis, which may count from the end, as an index into ``shape``."""
     if not -len(shape) <= axis < len(shape):
         raise NetError(
-            f"{field_name} is {axis}, but the bottom has {len(shape)} axes: {shape}",
+            f"{field_name} is {axis}, but the {word} has {len(shape)} axes: {shape}",
             fix=f"use an axis from {-len(shape)} to {len(shape) - 1}",
         )
     return axis % len(shape)

@@ -13,7 +13,13 @@ from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
-from prototrt.surgery.caffe2.operator_rule import constant_array, expect_whole_numbers, misfit, operator_rule
+from prototrt.surgery.caffe2.operator_rule import (
+    constant_array,
+    expect_whole_numbers,
+    misfit,
+    operator_rule,
+    sizes_of,
+)
 from prototrt.surgery.ir import DType, element_count
 
 
@@ -68,14 +74,13 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
     Becomes: a constant.
     """
     arguments = operator.arguments
-    shape = arguments.integers("shape")
-    if like and arguments.flag("input_as_shape"):
-        shape = tuple(int(size) for size in constant_array(build, operator, 0, like[0]).reshape(-1))
-    elif like:
+    holds_shape = bool(like) and arguments.flag("input_as_shape")
+    stated = sizes_of(build, operator, "shape", 0, like[0] if holds_shape else None)
+    if like and not holds_shape:
         element_count(like[0].shape, "a size of the constant")
-        shape = tuple(int(size) for size in like[0].shape)
+        stated = [int(size) for size in like[0].shape]
     more = arguments.integers("extra_shape")
-    shape += more
+    shape = (*stated, *more)
     if any(size < 0 for size in shape):
         has_shape = not like or any(size < 0 for size in more)
         raise ShapeError(

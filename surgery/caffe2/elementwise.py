@@ -84,11 +84,7 @@ def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Va
     first = rank - len(b.shape) if axis == -1 else axis
     covered = a.shape[max(first, 0) : max(first, 0) + len(b.shape)]
     if first < 0 or not _fit(covered, b.shape):
-        raise ShapeError(
-            f"shape is {b.shape}, expected the shape of the first input, {a.shape}, from axis {first} on",
-            blob=f'input "{operator.bottom_blob(1)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 1, b, f"the shape of the first input, {a.shape}, from axis {first} on")
     return a, build.aligned(b, rank, first)
 
 

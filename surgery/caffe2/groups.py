@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
@@ -78,12 +77,7 @@ def rms_norm(build: Builder, operator: Operator, x: Value, scale: Value, shift: 
     rows: Shape = (merge_sizes(x.shape[:axis]), merge_sizes(x.shape[axis:]))
     for index, factor in enumerate((scale, shift), 1):
         if merge_sizes(factor.shape) != rows[1]:
-            blob = f'input "{operator.bottom_blob(index)}"'
-            raise ShapeError(
-                f"shape is {factor.shape}, expected {x.shape[axis:]}",
-                blob=blob,
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            raise misfit(operator, index, factor, x.shape[axis:])
     flat = x.reshape(*rows)
     squares = (flat * flat).mean(1).named("squares")
     root = squares.shifted(operator.arguments.number("eps", 0.0)).sqrt().named("root")

@@ -8,7 +8,7 @@ import numpy as np
 
 from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
+from prototrt.caffe_proto.common.errors import ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery import ir
 from prototrt.surgery.building import layer_builder
 from prototrt.surgery.building.builder import Builder
@@ -32,12 +32,7 @@ def axis_of(operator: Operator, shape: Shape, default: int, name: str = "axis") 
 
 def canonical(axis: int, shape: Shape, name: str = "axis") -> int:
     """An axis counted from the front. Raises ``NetError`` if the shape lacks it."""
-    if not -len(shape) <= axis < len(shape):
-        raise NetError(
-            f"{name} is {axis}, but the input has {len(shape)} axes: {shape}",
-            fix=f"use an axis from {-len(shape)} to {len(shape) - 1}",
-        )
-    return axis % len(shape)
+    return layer_builder.canonical_axis(axis, shape, name, "input")
 
 
 def merge_sizes(shape: Shape) -> Dim:
@@ -121,6 +116,13 @@ def refuse_order(operator: Operator) -> None:
     order = operator.arguments.text("order", "NCHW")
     if order != "NCHW":
         raise UnsupportedLayerError(f'order is "{order}", expected "NCHW"', fix="export the net in NCHW")
+
+
+def sizes_of(build: Builder, operator: Operator, name: str, index: int, value: Value | None) -> list[int]:
+    """Whole numbers that an input holds, or an argument where there is no such input."""
+    if value is None:
+        return list(operator.arguments.integers(name))
+    return [int(size) for size in constant_array(build, operator, index, value).reshape(-1)]
 
 
 def integers(build: Builder, sizes: Sequence[Dim]) -> Value:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN, GIVE_SHAPES_AND_INIT_NET
+from prototrt.caffe_proto.caffe2.advice import EXPORT_AGAIN, EXPORT_LINKS_AGAIN
 from prototrt.caffe_proto.caffe2.operators import Alias, Link, Operator, RecurrentArguments, StateBuffer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError
+from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.caffe2.operator_rule import operator_rule
+from prototrt.surgery.caffe2.operator_rule import misfit, operator_rule
 from prototrt.surgery.caffe2.step_net import StepNet
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import GREATER, Concat, Identity, Reshape, Select, Slice, Tile
@@ -42,11 +42,7 @@ class StepNetScan:
         self.recurrence: RecurrentArguments = operator.recurrence
         self.around = {operator.bottom_blob(index): value for index, value in enumerate(inputs)}
         if len(inputs[0].shape) < 2:
-            raise ShapeError(
-                f"shape is {inputs[0].shape}, expected (T, N, ...)",
-                blob=f'input "{operator.bottom_blob(0)}"',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            raise misfit(operator, 0, inputs[0], "(T, N, ...)")
         self.steps, self.streams = inputs[0].shape[:2]
         self.initial = {state.buffer: self._rows(state) for state in self.recurrence.states}
         self.net = StepNet(operator, self.recurrence, self.initial)
@@ -89,17 +85,14 @@ class StepNetScan:
     def _rows(self, state: StateBuffer) -> Value:
         """The rows (L, N, D) that a buffer begins with."""
         value, build = self.inputs[state.initial], self.build
-        shape, blob = value.shape, f'input "{self.operator.bottom_blob(state.initial)}"'
+        shape = value.shape
         if len(shape) == 1:
             return self._for_each_stream(build.reshape(value, (1, 1, *shape), hint="initial"))
         rows = (1, *shape) if len(shape) == 2 else shape
         if len(rows) != 3 or rows[1] != self.streams:
-            raise ShapeError(
-                f"shape is {shape}, expected (D,), ({self.streams}, D) or (1, {self.streams}, D)",
-                blob=blob,
-                because=f'N is {self.streams}, the second dimension of "{self.operator.bottom_blob(0)}"',
-                fix=GIVE_SHAPES_AND_INIT_NET,
-            )
+            expected = f"(D,), ({self.streams}, D) or (1, {self.streams}, D)"
+            because = f'N is {self.streams}, the second dimension of "{self.operator.bottom_blob(0)}"'
+            raise misfit(self.operator, state.initial, value, expected, because)
         return build.reshape(value, rows, hint="initial")
 
     def _for_each_stream(self, row: Value) -> Value:
@@ -154,7 +147,8 @@ class StepNetScan:
                 because=f'"{alias.source}" has {length} rows',
                 fix=EXPORT_AGAIN,
             )
-        return self._join([self._rows_from(part, start - before) for part, before in _places(parts, start)])
+        rows = [self._rows_from(part, start - before) for part, before in _places(parts, start)]
+        return rows[0] if len(rows) == 1 else self.build.add(Concat(0), *rows, hint="buffer")
 
     def _parts(self, alias: Alias) -> list[Value]:
         """The rows of a buffer: the initial ones, then the written ones."""
@@ -165,9 +159,6 @@ class StepNetScan:
     def _rows_from(self, part: Value, start: int) -> Value:
         size = fixed(part.shape[0], "the number of rows")
         return part if start <= 0 else self.build.add(Slice(0, start, size - start), part, hint="rows")
-
-    def _join(self, parts: list[Value]) -> Value:
-        return parts[0] if len(parts) == 1 else self.build.add(Concat(0), *parts, hint="buffer")
 
     def _expose(self, state: StateBuffer, aliases: Sequence[Alias | None], results: Sequence[Value]) -> None:
         """A final state whose initial value is an input is reported as a recurrence, by its alias if it has one."""

@@ -10,7 +10,13 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.target_shapes import reshaped
-from prototrt.surgery.caffe2.operator_rule import constant_array, integers, merge_sizes, misfit, operator_rule
+from prototrt.surgery.caffe2.operator_rule import (
+    integers,
+    merge_sizes,
+    misfit,
+    operator_rule,
+    sizes_of,
+)
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import Tile
 
@@ -22,9 +28,7 @@ def reshape(build: Builder, operator: Operator, x: Value, shape: Value | None = 
     Becomes: Reshape.
     Outputs: the result, and the shape before.
     """
-    sizes = list(operator.arguments.integers("shape"))
-    if shape is not None:
-        sizes = [int(size) for size in constant_array(build, operator, 1, shape).reshape(-1)]
+    sizes = sizes_of(build, operator, "shape", 1, shape)
     y = build.reshape(x, reshaped(x.shape, 0, len(x.shape), sizes))
     return [y, integers(build, x.shape)] if all(isinstance(dim, int) for dim in x.shape) else [y]
 
@@ -144,7 +148,7 @@ def expand(build: Builder, operator: Operator, x: Value, shape: Value) -> list[V
 
     Becomes: Reshape, Tile.
     """
-    sizes = [int(size) for size in constant_array(build, operator, 1, shape).reshape(-1)]
+    sizes = sizes_of(build, operator, "shape", 1, shape)
     x = build.aligned(x, max(len(x.shape), len(sizes)))
     for axis, size in enumerate(sizes, len(x.shape) - len(sizes)):
         if x.shape[axis] == 1 and size > 1:

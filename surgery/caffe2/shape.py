@@ -19,6 +19,7 @@ from prototrt.surgery.caffe2.operator_rule import (
     integers,
     misfit,
     operator_rule,
+    sizes_of,
 )
 from prototrt.surgery.ir import AtMost, Shape, Size, computable, divide, fixed, range_of
 from prototrt.surgery.ops import Concat, Slice, Tile, Transpose
@@ -67,17 +68,15 @@ def split(build: Builder, operator: Operator, x: Value, sizes: Value | None = No
     """
     axis, count = _axis_of_parts(operator, x.shape), len(operator.tops)
     total = computable(x.shape[axis], f"axis {axis}")
-    parts = operator.arguments.integers("split")
-    if sizes is not None:
-        parts = tuple(int(size) for size in constant_array(build, operator, 1, sizes).reshape(-1))
+    parts = sizes_of(build, operator, "split", 1, sizes)
     equal = None if parts or not count else divide(total, count)
     if equal is None and (len(parts) != count or sum(parts) != total or any(size < 1 for size in parts)):
         raise ShapeError(
-            f"axis {axis} has {total} elements, which cannot be cut into {count} parts {list(parts) or ''}".rstrip(),
+            f"axis {axis} has {total} elements, which cannot be cut into {count} parts {parts or ''}".rstrip(),
             because=ranges_text(total),
             fix="state parts that fit, or feed another size",
         )
-    ends = accumulate(parts if equal is None else (equal,) * count)
+    ends = accumulate(tuple(parts) if equal is None else (equal,) * count)
     cut = [build.add(Slice(axis, start, end - start), x) for start, end in pairwise([0, *ends])]
     if _adds_axis(build, operator):
         cut = [build.reshape(part, (*part.shape[:axis], *part.shape[axis + 1 :])) for part in cut]
@@ -93,13 +92,13 @@ def slice_operator(
     Becomes: Slice, one per axis that is cut.
     Source: caffe2 ``operators/slice_op.h``, ``SliceImpl``.
     """
-    first, last = operator.arguments.integers("starts"), operator.arguments.integers("ends")
-    if starts is not None and ends is not None:
-        first = tuple(int(place) for place in constant_array(build, operator, 1, starts).reshape(-1))
-        last = tuple(int(place) for place in constant_array(build, operator, 2, ends).reshape(-1))
+    if ends is None:
+        starts = None
+    first = sizes_of(build, operator, "starts", 1, starts)
+    last = sizes_of(build, operator, "ends", 2, ends)
     if len(first) != len(last) or len(first) > len(x.shape):
         raise NetError(
-            f"starts are {list(first)} and ends {list(last)}, for an input of shape {x.shape}",
+            f"starts are {first} and ends {last}, for an input of shape {x.shape}",
             fix=MEND_ARGUMENTS,
         )
     for axis, places in enumerate(zip(first, last, strict=True)):
@@ -159,12 +158,7 @@ def reorder(build: Builder, operator: Operator, x: Value) -> list[Value]:
     """
     rank = len(x.shape)
     if rank < 3:
-        blob = f'input "{operator.bottom_blob(0)}"'
-        raise ShapeError(
-            f"shape is {x.shape}, expected (N, C, ...) or (N, ..., C)",
-            blob=blob,
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 0, x, "(N, C, ...) or (N, ..., C)")
     last = (0, *range(2, rank), 1) if operator.type == "NCHW2NHWC" else (0, rank - 1, *range(1, rank - 1))
     return [build.add(Transpose(last), x)]
 
@@ -176,27 +170,23 @@ def tile(build: Builder, operator: Operator, x: Value, *counts: Value) -> list[V
     Becomes: Tile.
     Inputs: x, and optionally the number of tiles and the axis, which are arguments otherwise.
     """
-    numbers = dict(
-        zip(("tiles", "axis"), (_number(build, operator, counts, index) for index in (0, 1)), strict=True)
-    )
-    for name, number in numbers.items():
-        if number is None and not operator.arguments.has(name):
-            raise NetError(
-                f"{name} is neither stated nor an input",
-                fix=f"add the argument {name}, or a blob with it as input",
-            )
     copies, axis = (
-        operator.arguments.integer(name, 0) if number is None else number for name, number in numbers.items()
+        _number(build, operator, counts, name, index) for index, name in enumerate(("tiles", "axis"))
     )
     if copies < 1:
         raise NetError(f"tiles is {copies}, expected at least 1", fix=MEND_ARGUMENTS)
     return [build.add(Tile(canonical(axis, x.shape), copies), x)]
 
 
-def _number(build: Builder, operator: Operator, inputs: Sequence[Value], index: int) -> int | None:
-    """The whole number in an input after the first, if there is one."""
+def _number(build: Builder, operator: Operator, inputs: Sequence[Value], name: str, index: int) -> int:
+    """The whole number in an input after the first, or in the argument of this name."""
     if index >= len(inputs):
-        return None
+        if not operator.arguments.has(name):
+            raise NetError(
+                f"{name} is neither stated nor an input",
+                fix=f"add the argument {name}, or a blob with it as input",
+            )
+        return operator.arguments.integer(name, 0)
     array = constant_array(build, operator, 1 + index, inputs[index])
     if array.size != 1:
         raise misfit(operator, 1 + index, array, "one number")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototrt.caffe_proto.caffe2.advice import GIVE_SHAPES_AND_INIT_NET, MEND_ARGUMENTS
+from prototrt.caffe_proto.caffe2.advice import MEND_ARGUMENTS
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, merge_sizes, misfit, operator_rule
@@ -70,12 +70,7 @@ def mask_states(
         expect_whole_numbers(operator, value, index)
     rank, rows = len(states[0][0].shape), states[0][0].shape[-2]
     if merge_sizes(lengths.shape) != rows:
-        blob = f'input "{operator.bottom_blob(len(operator.bottoms) - 2)}"'
-        raise ShapeError(
-            f"shape is {lengths.shape}, expected ({rows},)",
-            blob=blob,
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, len(operator.bottoms) - 2, lengths, f"({rows},)")
     count, now = build.reshape(lengths, (rows,)), build.reshape(timestep, (1,))
     goes_on = build.aligned(build.add(GREATER, count, now, hint="goes_on"), rank, rank - 2)
     if operator.arguments.flag("drop_states"):

@@ -49,7 +49,8 @@ def suppressed(
         assert before == largest, "soft suppression lowers the scores of all boxes"
         return _softly(marked, boxes, rule, rule.decay, most)
     has_layer = rule.native_threshold is not None and isinstance(lists, int)
-    is_native = has_layer and range_of(lists).max * _pairs_of_parts(before) <= MOST_PAIRS
+    pairs_of_parts = sum(begin * (end - begin) for begin, end in _parts(before))
+    is_native = has_layer and range_of(lists).max * pairs_of_parts <= MOST_PAIRS
     is_small = before <= MOST_IN_GROUPS and range_of(lists).max * before**2 <= MOST_PAIRS
     if not is_native and not is_small:
         return suppress_in_blocks(marked, boxes, rule, before=before, most=most)
@@ -80,11 +81,6 @@ def _natively(is_candidate: Value, boxes: Boxes, rule: Suppression) -> Value:
 def _parts(size: int) -> list[tuple[int, int]]:
     """Begin and end of the parts of a list that a layer looks at."""
     return [(begin, min(begin + MOST_NATIVE, size)) for begin in range(0, size, MOST_NATIVE)]
-
-
-def _pairs_of_parts(size: int) -> int:
-    """Pairs of boxes in different parts."""
-    return sum(begin * (end - begin) for begin, end in _parts(size))
 
 
 def _column(part: Value) -> Value:

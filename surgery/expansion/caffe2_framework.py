@@ -30,10 +30,6 @@ def _needs_streams(shape: Example) -> bool:
     return [size for size in shape if isinstance(size, str)] == ["N"]
 
 
-def _with_streams(shape: Example, streams: int | str) -> Example:
-    return tuple(streams if size == "N" else size for size in shape)
-
-
 def _streams(shapes: Mapping[str, Sequence[int | str]], examples: Mapping[str, Example]) -> list[int | str]:
     """N, as the first of these shapes that has it tells; nothing if none has it."""
     return [
@@ -93,7 +89,10 @@ class Caffe2(Framework):
         changed: dict[str, Any] = {
             field: {
                 **shapes,
-                **{name: _with_streams(shape, streams) for name, shape in implied_shapes.items()},
+                **{
+                    name: tuple(streams if size == "N" else size for size in shape)
+                    for name, shape in implied_shapes.items()
+                },
             }
             for field, shapes in zip(_SHAPES, shapes_of_options, strict=True)
             for streams in _streams(shapes, examples)

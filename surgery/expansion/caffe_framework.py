@@ -110,8 +110,12 @@ class Caffe(Framework):
         )
         if not fed and not is_changed:
             return model
+
+        def is_solved(error: ConversionError) -> bool:
+            return isinstance(error, MissingBlobError) and error.bottom in fed
+
         layers = [
-            replace(part, problems=_without_missing_blobs(part.problems, fed))
+            replace(part, problems=tuple(error for error in part.problems if not is_solved(error)))
             for layer in model.layers
             for part in (_with_inputs(layer, names) if _is_constant(layer) else (layer,))
         ]
@@ -196,10 +200,7 @@ class Caffe(Framework):
         refuse_overflow(layer)
         if self.user_rule_of(layer) is not None:
             return
-        for (
-            field,
-            _,
-        ) in layer.message.ListFields():  # such as pooling_param in a ReLU: its contents change nothing
+        for field, _ in layer.message.ListFields():  # as pooling_param in a ReLU: its contents change nothing
             if not is_read_by(layer.type, field.name):
                 own = " and ".join(parameter_fields(layer.type)) or "no parameters"
                 build.warn(
@@ -259,14 +260,6 @@ class Caffe(Framework):
             warning = f"{layer.origin}: its Python code is not in the file: the net ends before it"
             left_out[layer.name] = LeftOut(layer.origin, warning, self.name_of(layer))
         return list(kept), list(left_out.values())
-
-
-def _without_missing_blobs(
-    problems: Sequence[ConversionError], fed: Collection[str]
-) -> tuple[ConversionError, ...]:
-    return tuple(
-        error for error in problems if not (isinstance(error, MissingBlobError) and error.bottom in fed)
-    )
 
 
 def _placeholder_error(model: Model, name: str, shape: Sequence[int]) -> ConversionError:

@@ -42,17 +42,20 @@ def with_dynamic_sizes(
         if not (rows and word != "size") and not any(
             {*_MEANT[word]}.intersection(letters) for letters in axes.values()
         ):
-            raise (
-                _named_axes_error(word, options)
-                if _names_of_user(options)
-                else _missing_axis_error(word, shapes)
-            )
+            is_named = bool(_names_of_user(options))
+            raise _named_axes_error(word, options) if is_named else _missing_axis_error(word, shapes)
     others = {name: shape for name, shape in shapes.items() if name not in profile.names()}
     if rows:
         if len(others) < len(shapes):
             raise _rows_error(rows[0], shapes[rows[0]], options)
         return profile, _formulas(axes, shapes, chosen_letters, in_net)
-    ranges = {name: _ranges(axes[name], shape, chosen_letters) for name, shape in others.items()}
+    ranges = {
+        name: [
+            _range(letter if letter in chosen_letters else "", size)
+            for letter, size in zip(axes[name], shape, strict=True)
+        ]
+        for name, shape in others.items()
+    }
     varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
     return Profile(
         {**profile.min, **{name: tuple(span.min for span in spans) for name, spans in varying.items()}},
@@ -125,13 +128,6 @@ def _axes(first: Sequence[str], rank: int) -> list[str]:
     """The letters of all axes, "" for one that has none. An image (N, C, H, W) has four axes."""
     letters = [*first, *[""] * (rank - len(first))]
     return [*letters[:2], "H", "W"] if rank == len(_IMAGE) and "T" not in first else letters
-
-
-def _ranges(letters: Sequence[str], shape: Sizes, chosen_letters: Container[str]) -> list[Range]:
-    return [
-        _range(letter if letter in chosen_letters else "", size)
-        for letter, size in zip(letters, shape, strict=True)
-    ]
 
 
 def _range(letter: str, size: int) -> Range:

@@ -152,7 +152,10 @@ class ShapeSearch:
 
     def _resized(self, sizes_by_letter: Mapping[str, int]) -> dict[str, Sizes]:
         return {
-            name: _with_sizes(self._letters(name, old), old, sizes_by_letter)
+            name: tuple(
+                sizes_by_letter.get(str(letter), size)
+                for letter, size in zip_longest(self._letters(name, old), old)
+            )
             for name, old in self.best.items()
         }
 
@@ -247,11 +250,6 @@ def _reads_lines(layers: Sequence[Layer]) -> bool:
         if facts.states:
             return not reads_rows and any(each.type == "Convolution" for each in layers)
     return False
-
-
-def _with_sizes(letters: Sequence[int | str], before: Sizes, sizes_by_letter: Mapping[str, int]) -> Sizes:
-    """The shape with these sizes for some letters."""
-    return tuple(sizes_by_letter.get(str(letter), old) for letter, old in zip_longest(letters, before))
 
 
 def _near(pixels: tuple[int, int] | None) -> Iterator[tuple[int, int]]:

@@ -78,7 +78,7 @@ def refuse_dead_end(model: Model, part: NeededPart, options: RewriteOptions, fra
     raise NetError(
         "no output depends on an input that is not a state",
         where=model.file,
-        because=Worded("their data come from {}", listed([_subject(layer) for layer in sources]))
+        because=Worded("their data come from {}", listed([layer.origin.subject for layer in sources]))
         if sources
         else None,
         fix=_fix(model, [top for layer in sources for top in layer.tops], part.outputs, framework),
@@ -103,10 +103,6 @@ def _shape(model: Model, name: str, framework: Framework) -> Option:
 def _sources(layers: Sequence[Layer]) -> list[Layer]:
     """The layers that read nothing."""
     return [layer for layer in layers if not layer.bottoms and layer.tops and layer.type != "Input"]
-
-
-def _subject(layer: Layer) -> str:
-    return f'layer "{layer.name}" ({layer.type})'
 
 
 def _check_constants(

@@ -16,9 +16,9 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.text.marks import MarkedRecurrence
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.expansion.needed_layers import needed_layers
-from prototrt.surgery.ir import Array, DataSize, Graph, Node, Recurrence, Value, element_count
+from prototrt.surgery.ir import Array, Graph, Node, Recurrence, Value, computable, element_count
 from prototrt.surgery.ir.shapes import sizes
-from prototrt.surgery.ops import Identity, Tile
+from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -53,9 +53,9 @@ def with_recurrences(graph: Graph, model: Model, options: RewriteOptions, used: 
     used.update(pair.input.name for pair in pairs)
     if not pairs:
         return graph
-    graph = replace(
-        graph, recurrences=_recurrences_without(graph.recurrences, [pair.input for pair in pairs])
-    )
+    # The user's choice replaces what the net only offers.
+    fed = [pair.input for pair in pairs]
+    graph = replace(graph, recurrences=tuple(pair for pair in graph.recurrences if pair.input not in fed))
     return (
         _carry(graph, pairs) if options.state == "bind" else _with_initial_states(graph, pairs, options, file)
     )
@@ -101,11 +101,6 @@ def _visible_outputs(graph: Graph) -> list[Value]:
     """The outputs that are not state."""
     states = {pair.output for pair in graph.recurrences if not pair.exposed}
     return [value for value in graph.outputs if value not in states]
-
-
-def _recurrences_without(recurrences: Iterable[Recurrence], fed: Sequence[Value]) -> tuple[Recurrence, ...]:
-    """Those of other inputs: the user's choice replaces what the net only offers."""
-    return tuple(pair for pair in recurrences if pair.input not in fed)
 
 
 def _carry(graph: Graph, pairs: Sequence[_Pair]) -> Graph:
@@ -154,7 +149,9 @@ def _with_initial_states(graph: Graph, pairs: Sequence[_Pair], options: RewriteO
     initial: dict[Value, Value] = {}
     for pair in pairs:
         build.origin = _origin_of(graph, pair.output)
-        initial[pair.input] = _repeat(build, pair.input, _array(pair.input, options.state_arrays, file))
+        array = build.constant(_array(pair.input, options.state_arrays, file), "initial")
+        sizes = tuple(computable(dim, "a size of the state") for dim in pair.input.shape)
+        initial[pair.input] = build.broadcast(array, sizes, "every_stream")
     gone = {pair.output for pair in pairs if not pair.stays}
     return replace(
         graph.with_nodes([*build.nodes, *(node.with_replacements(initial) for node in graph.nodes)], initial),
@@ -183,16 +180,6 @@ def _array(state: Value, arrays: Mapping[str, Array], file: str) -> Array:
             fix="save the array with these sizes, of which those that vary are 1",
         )
     return array.astype(state.dtype.numpy)
-
-
-def _repeat(build: Builder, state: Value, array: Array) -> Value:
-    """The array with each of its axes as long as that of the state."""
-    value = build.constant(array, "initial")
-    for axis, dim in enumerate(state.shape):
-        if not isinstance(dim, int):
-            assert not isinstance(dim, DataSize), "an input's size does not depend on data"
-            value = build.add(Tile(axis, dim), value, hint="every_stream")
-    return value
 
 
 def _problems(graph: Graph, own: Mapping[str, str], file: str) -> Iterable[ConversionError]:

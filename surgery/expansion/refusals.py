@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import (
@@ -21,7 +23,7 @@ from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.net.shape_examples import shape_option
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
-from prototrt.surgery.expansion.frameworks import Framework
+from prototrt.surgery.expansion.frameworks import Framework, framework_by_name
 from prototrt.surgery.expansion.needed_layers import inputs_of
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.profiles import Sizes
@@ -74,20 +76,13 @@ def _without_duplicates(blocked: Mapping[Layer, list[ConversionError]]) -> dict[
                 reported[layer].append(error)
             elif name not in seen:
                 seen.add(name)
-                reported[layer].append(_with_others(error, name, lacking[name] - 1))
+                reported[layer].append(_with_others(error, lacking[name] - 1))
     return reported
 
 
-def _with_others(error: ConversionError, lacking: str, others: int) -> ConversionError:
-    more = UnsupportedLayerError(
-        f"{error.problem}{_other_layers_text(others)}",
-        origin=error.origin,
-        where=error.where,
-        blob=error.blob,
-        because=error.because,
-        fix=error.fix,
-    )
-    more.lacking = lacking
+def _with_others(error: ConversionError, others: int) -> ConversionError:
+    more = copy(error)
+    more.problem = f"{error.problem}{_other_layers_text(others)}"
     return more
 
 
@@ -161,10 +156,9 @@ def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[La
     if not isinstance(error, MissingBlobError) or error.bottom not in model.missing:
         return error
     advice = Worded("make it an input: {}", shape_option(error.bottom, layers, model.sizes))
-    fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
-    return MissingBlobError(
-        error.problem, bottom=error.bottom, origin=error.origin, because=error.because, fix=fix
-    )
+    advised = copy(error)
+    advised.fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
+    return advised
 
 
 def unknown_input_errors(model: Model, names: Collection[str]) -> list[ConversionError]:
@@ -254,12 +248,13 @@ def refuse_unsuited_shapes(
     """
     shapes, profile = shapes_of_options(options), profile_of(options)
     asked = {**profile.max, **profile.min, **profile.opt, **shapes}
-    layer_shapes = dict(_shapes_in_file(model))
+    framework = framework_by_name(model.framework)
+    layer_shapes = framework.shapes_in_file(model.layers) if model.framework == "caffe" else {}
     errors = error.errors if isinstance(error, Problems) else [error]
     of_weights = all(isinstance(each, WeightsError) for each in errors)
     others = {
         name: asked[name]
-        for name, (_, shape) in layer_shapes.items()
+        for name, shape in layer_shapes.items()
         if name in asked and (len(asked[name]) != len(shape) or (of_weights and asked[name] != shape))
     }
     if not others or any(each.origin and each.origin.type == "Input" for each in errors):
@@ -270,33 +265,29 @@ def refuse_unsuited_shapes(
         return
     if is_shapes_fault:
         because = Worded("with it, {}", _text(errors[0]))
-        raise_all([_shape_error(*layer_shapes[name], name, shape, because) for name, shape in others.items()])
+        makers = {top: layer for layer in model.layers for top in layer.tops}
+        raise_all(
+            [
+                _shape_error(makers[name], layer_shapes[name], name, shape, because)
+                for name, shape in others.items()
+            ]
+        )
 
 
 def _without_shapes(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOptions:
     """The options without the shapes of these blobs."""
     shapes, profile = shapes_of_options(options), profile_of(options)
-    return replace(
-        options,
-        shapes=_other_shapes(names, shapes),
-        min_shapes=_other_shapes(names, profile.min),
-        opt_shapes=_other_shapes(names, profile.opt),
-        max_shapes=_other_shapes(names, profile.max),
-    )
-
-
-def _shapes_in_file(model: Model) -> Sequence[tuple[str, tuple[Layer, Sizes]]]:
-    """The inputs whose shapes the file states."""
-    shapes_by_top = []
-    for layer in model.layers if model.framework == "caffe" else ():
-        shapes = layer.message.input_param.shape if layer.type == "Input" else ()
-        for index, top in enumerate(layer.tops if len(shapes) else ()):
-            shapes_by_top.append((top, (layer, tuple(shapes[min(index, len(shapes) - 1)].dim))))
-    return shapes_by_top
-
-
-def _other_shapes(names: Mapping[str, Sizes], sizes: Mapping[str, Sizes]) -> dict[str, Sizes]:
-    return {name: shape for name, shape in sizes.items() if name not in names}
+    stated = {
+        "shapes": shapes,
+        "min_shapes": profile.min,
+        "opt_shapes": profile.opt,
+        "max_shapes": profile.max,
+    }
+    others: dict[str, Any] = {
+        option: {name: shape for name, shape in each.items() if name not in names}
+        for option, each in stated.items()
+    }
+    return replace(options, **others)
 
 
 def _text(error: ConversionError) -> str:

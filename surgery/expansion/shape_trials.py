@@ -19,6 +19,7 @@ from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
 from prototrt.surgery.expansion.fitting import Letters, ShapeSearch, Sizes, search_shapes
+from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.surgery.expansion.needed_layers import inputs_of
 from prototrt.surgery.options import RewriteOptions
 
@@ -149,11 +150,6 @@ def _advise_pixels(error: ConversionError, images: Mapping[str, Sizes], trials: 
 
 def _images(model: Model, options: RewriteOptions) -> dict[str, Sizes]:
     """The shapes of the inputs that hold images."""
-    shapes_in_file = {
-        top: tuple(shape.dim)
-        for layer in model.layers
-        if layer.type == "Input"
-        for top, shape in zip(layer.tops, [*layer.message.input_param.shape] * len(layer.tops), strict=False)
-    }
+    shapes_in_file = framework_by_name(model.framework).shapes_in_file(model.layers)
     shapes = {**shapes_in_file, **shapes_of_options(options)}
     return {name: tuple(shape) for name, shape in shapes.items() if len(shape) == 4 and min(shape[2:]) > 1}

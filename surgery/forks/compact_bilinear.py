@@ -11,7 +11,6 @@ from prototrt.surgery.rules import (
     Array,
     Layer,
     LayerBuilder,
-    NetError,
     ShapeError,
     Value,
     computable,
@@ -19,6 +18,7 @@ from prototrt.surgery.rules import (
     fixed,
     layer_rule,
     ops,
+    positive_sizes,
     range_of,
     refuse_too_many,
 )
@@ -53,11 +53,7 @@ def compact_bilinear(build: LayerBuilder, layer: Layer, x: Value, y: Value) -> l
             f"shapes are {x.shape} and {y.shape}, expected the same but for axis 1",
             fix="give both bottoms the same number of images, of one size",
         )
-    outputs = int(layer.param.num_output)
-    if outputs < 1:
-        raise NetError(
-            f"num_output is {outputs}, expected at least 1", fix="set it in compact_bilinear_param"
-        )
+    (outputs,) = positive_sizes(layer.param, "num_output", fix="set it in compact_bilinear_param")
     channels = fixed(x.shape[1], "axis 1 (channels)"), fixed(y.shape[1], "axis 1 (channels)")
     refuse_too_many(channels[0] * channels[1], channels, "the products of two channels")
     items, height, width = (computable(x.shape[axis], f"axis {axis}") for axis in (0, 2, 3))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from prototrt.surgery.rules import (
     Layer,
     LayerBuilder,
-    NetError,
     Value,
     canonical_axis,
     flattened_size,
     layer_rule,
     misfit,
+    positive_sizes,
 )
 
 
@@ -24,9 +24,8 @@ def linear_transform(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]
     Source: Qi-Xian/DeVise ``caffe/src/caffe/layers/linear_transform_layer.cpp``.
     """
     axis = canonical_axis(layer.param.axis, x.shape, "axis")
-    inputs, outputs = flattened_size(layer, x, axis), int(layer.param.num_output)
-    if outputs < 1:
-        raise NetError("num_output is 0, expected at least 1", fix="set num_output in linear_transform_param")
+    inputs = flattened_size(layer, x, axis)
+    (outputs,) = positive_sizes(layer.param, "num_output", fix="set num_output in linear_transform_param")
     weights = build.parameter(layer, (outputs, inputs), "weights", filler="weight_filler")
     rows = build.reshape(x, (*x.shape[:axis], inputs) if axis else (1, inputs), hint="rows")
     return [build.reshape(build.product(rows, weights), (*x.shape[:axis], outputs))]

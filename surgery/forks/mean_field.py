@@ -15,7 +15,6 @@ from prototrt.surgery.rules import (
     LayerBuilder,
     NetError,
     Option,
-    ShapeError,
     Step,
     Value,
     Worded,
@@ -26,6 +25,7 @@ from prototrt.surgery.rules import (
     expect_axes,
     fixed,
     layer_rule,
+    misfit,
     ops,
     refuse_large,
     scan,
@@ -105,7 +105,8 @@ def dense_crf(
     image = second if gives_labels else image
     expect_axes(layer, 0, scores, "(N, C, H, W)")
     if image is not None:
-        _expect_image(layer, scores, image, 1 if gives_labels else 2)
+        of_image = (scores.shape[0], _COLORS, *scores.shape[2:])
+        _expect_shape(layer, scores, image, 1 if gives_labels else 2, of_image)
     if not gives_labels:
         build.warn(f'bottom "{layer.bottom_blob(1)}" is not read: images must fill the map, without padding')
     filters = (_filters_of_labels if gives_labels else _filters_of_deeplab)(build, layer, scores, image)
@@ -173,18 +174,10 @@ def _sizes(x: Value) -> tuple[int, int]:
     return height, width
 
 
-def _expect_image(layer: Layer, scores: Value, image: Value, index: int) -> None:
-    _expect_shape(layer, scores, image, index, (scores.shape[0], _COLORS, *scores.shape[2:]))
-
-
 def _expect_shape(layer: Layer, scores: Value, x: Value, index: int, expected: Sequence[object]) -> None:
     if x.shape != expected:
-        raise ShapeError(
-            f"shape is {x.shape}, expected {expected}",
-            blob=f'bottom "{layer.bottom_blob(index)}"',
-            because=f'of bottom "{layer.bottom_blob(0)}", with the shape {scores.shape}',
-            fix="crop or resize one of them before this layer",
-        )
+        because = f'of bottom "{layer.bottom_blob(0)}", with the shape {scores.shape}'
+        raise misfit(layer, index, x, expected, "crop or resize one of them before this layer", because)
 
 
 def _check(layer: Layer, bottoms: list[Value]) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import expect_axes, misfit
-from prototrt.surgery.building.limits import refuse_large
+from prototrt.surgery.building.layer_builder import expect_axes, misfit, positive_sizes
 from prototrt.surgery.images.sampling import Tap, cross, pixel_rows, sampled
 from prototrt.surgery.ir import AtMost, DType, Size, computable
 from prototrt.surgery.ops import Gather
@@ -88,15 +86,10 @@ def read_rois(build: Builder, layer: Layer, x: Value, rois: Value, *, one_per_im
 
 def pooled_size(layer: Layer) -> tuple[int, int]:
     """``pooled_h`` and ``pooled_w``. Raises ``NetError``."""
-    size = int(layer.param.pooled_h), int(layer.param.pooled_w)
-    if min(size) < 1:
-        raise NetError(
-            f"pooled_h is {size[0]} and pooled_w {size[1]}, expected at least 1",
-            fix="set both to 1 or more",
-        )
-    for name, bins in zip(("pooled_h", "pooled_w"), size, strict=True):
-        refuse_large(name, bins, MOST_BINS)
-    return size
+    rows, columns = positive_sizes(
+        layer.param, "pooled_h", "pooled_w", fix="set both to 1 or more", most=MOST_BINS
+    )
+    return rows, columns
 
 
 def rounded(x: Value) -> Value:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, misfit
+from prototrt.surgery.building.layer_builder import LayerBuilder, misfit, positive_sizes
 from prototrt.surgery.images.rois import Rois, counted_from, read_rois
 from prototrt.surgery.ir import DType, computable, fixed
 from prototrt.surgery.ops import MatMul
@@ -18,12 +17,7 @@ def read_sensitive(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> 
     """The rois, ``group_size`` and ``spatial_scale``; the channels of the first bottom fit the fields."""
     regions = read_rois(build, layer, x, rois)
     param = layer.param
-    group, dim = int(param.group_size), int(param.output_dim)
-    if min(group, dim) < 1:
-        raise NetError(
-            f"output_dim is {dim} and group_size {group}, expected at least 1",
-            fix="set both to 1 or more",
-        )
+    dim, group = positive_sizes(param, "output_dim", "group_size", fix="set both to 1 or more")
     if fixed(x.shape[1], "axis 1 (channels)") != dim * group**2:
         because = f"output_dim is {dim} and group_size {group}"
         fix = "use another output_dim or group_size, or a Convolution before it with as many outputs"

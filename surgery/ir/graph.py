@@ -273,11 +273,13 @@ class Graph:
         return self.summary()._repr_html_()
 
     def with_nodes(self, nodes: Iterable[Node], stands_for: Mapping[Value, Value] | None = None) -> Graph:
-        """This graph with other nodes; ``stands_for`` also replaces its outputs and recurrences."""
-        new = stands_for or {}
+        """This graph with other nodes, itself if they are its own; ``stands_for`` replaces outputs and recurrences."""
+        new, all_nodes = stands_for or {}, tuple(nodes)
+        if all_nodes == self.nodes and not new:
+            return self
         return replace(
             self,
-            nodes=tuple(nodes),
+            nodes=all_nodes,
             outputs=tuple(new.get(value, value) for value in self.outputs),
             recurrences=tuple(pair.with_replacements(new) for pair in self.recurrences),
         )
@@ -295,6 +297,10 @@ class Graph:
     @property
     def state_outputs(self) -> tuple[Value, ...]:
         return tuple(pair.output for pair in self.recurrences)
+
+    def writers(self) -> dict[Value, Node]:
+        """The node that writes each value; inputs and constants have none."""
+        return {value: node for node in self.nodes for value in node.outputs}
 
     def readers(self) -> dict[Value, list[Node]]:
         """The readers of each value. The graph's outputs do not count as readers."""
@@ -319,8 +325,7 @@ class Graph:
 
     def at(self, sizes: Mapping[str, int]) -> Graph:
         """This graph with numbers for the open sizes among the attributes of its nodes; itself if there are none."""
-        nodes = tuple(node.at(sizes) for node in self.nodes)
-        return self if nodes == self.nodes else replace(self, nodes=nodes)
+        return self.with_nodes(node.at(sizes) for node in self.nodes)
 
     def sizes(self, held: Mapping[Value, Array]) -> dict[str, int]:
         """The sizes of the symbols for these arrays of the inputs."""

@@ -23,4 +23,4 @@ def drop_identities(graph: Graph) -> Graph:
             stands_for[node.outputs[0]] = node.inputs[0]
         else:
             kept.append(node)
-    return graph.with_nodes(kept) if stands_for else graph
+    return graph.with_nodes(kept)

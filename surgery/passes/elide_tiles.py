@@ -26,28 +26,22 @@ def elide_tiles(graph: Graph) -> Graph:
             (value,) = node.outputs
             if value not in graph.outputs:
                 tiles[value], axes[value] = node, node.op.axis
-    suspects = {*tiles, *_inside_scans(graph, tiles)}
+    inside_scans = {  # as the bodies of Scans read them
+        inside
+        for node in graph.nodes
+        if isinstance(node.op, Scan)
+        for outside, inside in zip(node.inputs, node.op.body.inputs, strict=True)
+        if outside in tiles
+    }
+    suspects = {*tiles, *inside_scans}
     readers = graph.readers()
     untiled = {
         value: node.inputs[0]
         for value, node in tiles.items()
         if all(_broadcasts(reader, value, axes[value], suspects) for reader in readers.get(value, []))
     }
-    if not untiled:
-        return graph
     nodes = [_bypass_tiles(node, untiled) for node in graph.nodes if node.outputs[0] not in untiled]
     return graph.with_nodes(nodes)
-
-
-def _inside_scans(graph: Graph, values: Container[Value]) -> list[Value]:
-    """These values as the bodies of Scans read them."""
-    return [
-        inside
-        for node in graph.nodes
-        if isinstance(node.op, Scan)
-        for outside, inside in zip(node.inputs, node.op.body.inputs, strict=True)
-        if outside in values
-    ]
 
 
 def _broadcasts(reader: Node, tiled: Value, axis: int, suspects: Container[Value]) -> bool:

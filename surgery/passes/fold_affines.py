@@ -37,7 +37,7 @@ def fold_affines(graph: Graph) -> Graph:
         if isinstance(node.op, (Affine, Convolution, Deconvolution)):
             written[node.outputs[0]] = len(nodes)
         nodes.append(node)
-    return graph.with_nodes(nodes) if len(nodes) < len(graph.nodes) else graph
+    return graph.with_nodes(nodes)
 
 
 def _fold(producer: Node, affine: Node) -> Node | None:

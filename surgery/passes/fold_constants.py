@@ -46,7 +46,7 @@ def fold_constants(graph: Graph) -> Graph:
                 stands_for[value] = replace(value, data=np.asarray(data))
         else:
             kept.append(node)
-    return graph.with_nodes(kept) if stands_for else graph
+    return graph.with_nodes(kept)
 
 
 def _is_foldable(node: Node, graph: Graph) -> bool:

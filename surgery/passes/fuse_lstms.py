@@ -95,7 +95,7 @@ def _fuse(graph: Graph, operators: _Operators) -> Graph:
     # Imported where it is needed: the lists of passes are read for every net, this one runs for few.
     from prototrt.surgery.passes.onnx_cells import match_of
 
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     build = Builder(names_in(graph))
     for node in graph.nodes:
         if not isinstance(node.op, Scan):
@@ -109,7 +109,7 @@ def _fuse(graph: Graph, operators: _Operators) -> Graph:
             build.nodes.append(node)
             if operators.warns:
                 log.warning("%s: stays a Scan: %s", node.origin, reason)
-    return graph.with_nodes(build.nodes) if {*build.nodes} != {*graph.nodes} else graph
+    return graph.with_nodes(build.nodes)
 
 
 def _add_operator(

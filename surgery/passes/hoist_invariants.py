@@ -31,12 +31,9 @@ def hoist_invariants(graph: Graph) -> Graph:
     that do not support an additional axis, and broadcasts much larger than their inputs.
     """
     build = Builder(names_in(graph))
-    changed = False
     for node in graph.nodes:
-        hoisted = _hoist(build, node, node.op) if isinstance(node.op, Scan) else node
-        build.nodes.append(hoisted)
-        changed |= hoisted is not node
-    return graph.with_nodes(build.nodes) if changed else graph
+        build.nodes.append(_hoist(build, node, node.op) if isinstance(node.op, Scan) else node)
+    return graph.with_nodes(build.nodes)
 
 
 def _hoist(build: Builder, node: Node, scan: Scan) -> Node:

@@ -30,8 +30,6 @@ def join_columns(graph: Graph) -> Graph:
     """
     build = Builder(names_in(graph))
     groups = _groups(graph, _cuts(graph, build))
-    if not groups:
-        return graph
     group_of = {segment.node: group for group in groups for segment in group.segments}
     for node in graph.nodes:
         group = group_of.get(node)
@@ -102,7 +100,7 @@ def _cuts(graph: Graph, build: Builder) -> dict[Node, list[Term]]:
     Nothing but such Slices may read the product or the sum.
     """
     sums, kept = Sums(graph), {*graph.outputs, *graph.state_outputs}
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     terms_of: dict[Node, list[Term]] = {}
     for value, readers in graph.readers().items():
         whole = writers.get(value)
@@ -147,7 +145,8 @@ def _groups(graph: Graph, cuts: Mapping[Node, list[Term]]) -> list[_JointProduct
         segment = _segment(node, sums.terms(node)) if sums.is_whole(node) else None
         if segment is not None and segment.adds_columns and not group_of.keys().isdisjoint(segment.pieces):
             united = _join(group_of, segment)
-            if _is_worth_it(united) and _are_independent(united.products, below):
+            is_independent = all(below[product].isdisjoint(united.products) for product in united.products)
+            if is_independent and _is_worth_it(united):
                 group_of.update(dict.fromkeys(united.products, united))
     groups = dict.fromkeys(group_of.values())
     return [group for group in groups if len(group.products) > 1]
@@ -177,10 +176,6 @@ def _products_below(graph: Graph) -> dict[Node, frozenset[Node]]:
             before |= {node}
         below.update(dict.fromkeys(node.outputs, before))
     return products
-
-
-def _are_independent(products: Sequence[Node], below: Mapping[Node, frozenset[Node]]) -> bool:
-    return all(below[product].isdisjoint(products) for product in products)
 
 
 def _write(build: Builder, group: _JointProducts) -> None:

@@ -24,17 +24,15 @@ def join_products(graph: Graph) -> Graph:
     """
     sums = Sums(graph)
     build = Builder(names_in(graph))
-    joined = False
     for node in graph.nodes:
         terms = sums.terms(node) if sums.is_whole(node) else []
         if groups := _groups(terms):
             build.origin = node.origin
             others = [term for term in terms if not any(term in group for group in groups)]
             write_sum(build, [_product(build, group) for group in groups], others, node.outputs[0])
-            joined = True
         else:
             build.nodes.append(node)
-    return graph.with_nodes(build.nodes) if joined else graph
+    return graph.with_nodes(build.nodes)
 
 
 def _groups(terms: Sequence[Term]) -> list[list[Term]]:

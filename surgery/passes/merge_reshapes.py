@@ -26,9 +26,7 @@ def merge_reshapes(graph: Graph) -> Graph:
             node = node if before is None else _merge(node, before)
             writers[node.outputs[0]] = node
         nodes.append(node)
-    return (
-        graph.with_nodes(nodes) if any(a is not b for a, b in zip(nodes, graph.nodes, strict=True)) else graph
-    )
+    return graph.with_nodes(nodes)
 
 
 def _merge(node: Node, before: Node) -> Node:

@@ -56,7 +56,7 @@ def _parts_of_wholes(names: AxisNames, graph: Graph) -> set[Node]:
         node for node in graph.nodes if isinstance(node.op, Slice | Concat) and _along_steps(names, node)
     ]
     single = {node for node in along if isinstance(node.op, Slice) and node.op.size == 1}
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     whole: set[Node] = set()
     for concat in along:
         if not isinstance(concat.op, Concat):

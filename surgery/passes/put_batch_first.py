@@ -61,7 +61,9 @@ def batch_first(shape: Shape, layout: BindingLayout) -> BindingLayout:
     """The layout of a binding of this shape with streams in front; the same if no axis is known to be the streams."""
     parts = [part for dim, factors in zip(shape, layout.axes, strict=True) for part in _parts(dim, factors)]
     sizes: Shape = tuple(size for size, _ in parts)
-    streams = [place for place, (_, factors) in enumerate(parts) if _is_streams(factors)]
+    streams = [
+        place for place, (_, factors) in enumerate(parts) if [factor.name for factor in factors] == [STREAMS]
+    ]
     if len(streams) != 1 or (streams == [0] and len(parts) == len(shape)):
         return layout
     (first,) = streams
@@ -80,10 +82,6 @@ def batch_first(shape: Shape, layout: BindingLayout) -> BindingLayout:
 def _parts(dim: Dim, factors: Factors) -> list[tuple[Dim, Factors]]:
     """An axis as it is, or one axis for each of its factors if they are several."""
     return [(factor.size, (factor,)) for factor in factors] if len(factors) > 1 else [(dim, factors)]
-
-
-def _is_streams(factors: Factors) -> bool:
-    return [factor.name for factor in factors] == [STREAMS]
 
 
 def _moves(start: Shape, before: Shape, order: Sequence[int], end: Shape) -> tuple[Op, ...]:

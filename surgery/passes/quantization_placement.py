@@ -186,7 +186,7 @@ class Placement:
         """
         placement = cls()
         chosen = set(products)
-        writers = {value: node for node in graph.nodes for value in node.outputs}
+        writers = graph.writers()
         for node in graph.nodes:
             if node in chosen:
                 placement._read([value for value in node.inputs[:2] if value.data is None])

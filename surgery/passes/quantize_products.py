@@ -137,7 +137,7 @@ class _Ranges:
 
     def __init__(self, graph: Graph, by_name: Mapping[str, float], bounds: Mapping[Value, float]) -> None:
         self.by_name, self.bounds = by_name, bounds
-        self.writers = {value: node for node in graph.nodes for value in node.outputs}
+        self.writers = graph.writers()
         self._chosen: dict[Value, float] = {}
         for node in graph.nodes:
             if carries(node, "int8"):
@@ -162,7 +162,7 @@ class _QuantizedNodes:
     def __init__(self, build: Builder, graph: Graph, chosen: _Quantization, scheme: _Scheme) -> None:
         self.build, self.graph, self.chosen, self.scheme = build, graph, chosen, scheme
         self.placement, self.largest = chosen.placements[graph], chosen.largest[graph]
-        self.writers = {value: node for node in graph.nodes for value in node.outputs}
+        self.writers = graph.writers()
         self._eight: dict[Value, Value] = {}
         self._read: dict[Value, Value] = {}
         self._weights: dict[tuple[int, int], Value] = {}

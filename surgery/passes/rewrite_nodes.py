@@ -15,7 +15,6 @@ Rule: TypeAlias = Callable[..., Value | None]
 def rewrite_nodes(graph: Graph, rules: Mapping[type[Op], Rule]) -> Graph:
     """Replace each node that has a rule by the nodes that its rule adds. Bodies stay as they are."""
     build = Builder(names_in(graph))
-    is_changed = False
     for node in graph.nodes:
         rule: Any = rules.get(type(node.op))
         since, build.origin = len(build.nodes), node.origin
@@ -24,5 +23,4 @@ def rewrite_nodes(graph: Graph, rules: Mapping[type[Op], Rule]) -> Graph:
             build.nodes.append(node)
         else:
             build.write(result, node.outputs[0], since, None if node.is_surgical else node.name)
-            is_changed = True
-    return graph.with_nodes(build.nodes) if is_changed else graph
+    return graph.with_nodes(build.nodes)

@@ -21,10 +21,7 @@ def scale_products(graph: Graph) -> Graph:
     Left alone: a factor that varies along the row, and a scaled row with other readers.
     """
     build = Builder(names_in(graph))
-    nodes = [_scale_after_products(build, node) for node in graph.nodes]
-    return (
-        graph.with_nodes(nodes) if any(a is not b for a, b in zip(nodes, graph.nodes, strict=True)) else graph
-    )
+    return graph.with_nodes([_scale_after_products(build, node) for node in graph.nodes])
 
 
 def _scale_after_products(build: Builder, node: Node) -> Node:
@@ -77,7 +74,7 @@ def sink_sums(graph: Graph) -> Graph:
     In the body, the sum is fused with the other work of a step. Outside, it reads and writes the memory of all steps.
     Left alone: a sum with other readers, a sum with a row that varies from step to step, and a sum of float16.
     """
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     readers = graph.readers()
     sums = {
         value: writers[value]
@@ -87,8 +84,6 @@ def sink_sums(graph: Graph) -> Graph:
         if value in writers and _is_sum(writers[value])
         if readers[value] == [node] and value not in graph.outputs
     }
-    if not sums:
-        return graph
     build = Builder(names_in(graph))
     nodes = [_sink(build, node, sums) for node in graph.nodes if node.outputs[0] not in sums]
     return graph.with_nodes(nodes)

@@ -33,8 +33,6 @@ def share_products(graph: Graph) -> Graph:
     a product with x can be joined with the one with h: see ``join_products``.
     """
     pairs = _pairs(_sides(graph))
-    if not pairs:
-        return graph
     build = Builder(names_in(graph))
     pair_of = {node: pair for pair in pairs for side in pair for node in (side.product, side.total)}
     done: set[Node] = set()
@@ -53,13 +51,15 @@ def _sides(graph: Graph) -> dict[Hashable, list[_Side]]:
     """All input products of Scans, grouped by their factors."""
     sides_of: dict[Hashable, list[_Side]] = {}
     scans = [(node, node.op) for node in graph.nodes if isinstance(node.op, Scan)]
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     readers = graph.readers()
     for node, scan in scans:
         if scan.steps([value.shape for value in node.inputs]) != 1:
             for value in scan.named_inputs(node.inputs).sequences:
                 side = _side(value, writers, readers, scan.reverse)
-                if side is not None and not _is_output(graph, side):
+                if side is not None and {*side.product.outputs, *side.total.outputs}.isdisjoint(
+                    graph.outputs
+                ):
                     sides_of.setdefault(_source(side.product.inputs[0], writers), []).append(side)
     return sides_of
 
@@ -78,10 +78,6 @@ def _side(
     if weights is None or bias.data is None or bias.shape != (1, 1, weights.shape[-2]) or len(weights) != 1:
         return None
     return _Side(product, total, weights, bias.data, backwards)
-
-
-def _is_output(graph: Graph, side: _Side) -> bool:
-    return any(value in graph.outputs for node in (side.product, side.total) for value in node.outputs)
 
 
 def _source(value: Value, writers: Mapping[Value, Node]) -> Hashable:

@@ -26,8 +26,6 @@ def stack_products(graph: Graph) -> Graph:
     twice, because others of their products have no partner or another one.
     """
     groups = {product: group for group in _groups(graph) for product in group}
-    if not groups:
-        return graph
     build = Builder(names_in(graph))
     matrices: dict[Hashable, Value] = {}
     for node in graph.nodes:

@@ -41,7 +41,7 @@ _Joint: TypeAlias = tuple[Sequence[Node], Sequence[Node]]
 
 def _joints(build: Builder, graph: Graph, tried: set[Node]) -> list[_Joint]:
     """Scans that are joined at once. Adds all to ``tried``: joining others later does not make them independent."""
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     joined: set[Node] = set()
     joints: list[_Joint] = []
     for group in _groups(graph, tried):

@@ -22,7 +22,7 @@ def stand_rows_up(graph: Graph) -> Graph:
     """
     build = Builder(names_in(graph))
     readers = graph.readers()
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     for node in graph.nodes:
         if not _is_row(node) or not _is_inside(node, writers) or _is_cut(node, readers):
             build.nodes.append(node)
@@ -32,7 +32,7 @@ def stand_rows_up(graph: Graph) -> Graph:
         column = build.add(MatMul(transpose_b=True), weights, row, hint="column")
         target = (*(1 for _ in row.shape[1:]), weights.array.shape[-2])
         build.nodes.append(replace(node, op=Reshape(target), inputs=(column,)))
-    return graph if tuple(build.nodes) == graph.nodes else graph.with_nodes(build.nodes)
+    return graph.with_nodes(build.nodes)
 
 
 def _is_row(node: Node) -> bool:

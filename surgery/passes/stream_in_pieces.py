@@ -22,7 +22,6 @@ from prototrt.surgery.ir import (
     Node,
     Op,
     Recurrence,
-    Shape,
     StreamLags,
     Value,
     computable,
@@ -102,7 +101,7 @@ class _Pieces:
             if (
                 isinstance(node.op, ops.Scan)
                 and not node.op.over_places
-                and node.op.steps(_shapes(node)) != 1
+                and node.op.steps([value.shape for value in node.inputs]) != 1
             ):
                 self._refuse(node, "has steps that no input of the net has")
         if not self._places:
@@ -428,10 +427,6 @@ class _Pieces:
             after = (self._count + self._steps).at_most(self._most).named("stream_steps")
             self._build.state("stream_steps_T", self._count, after)
             self._lay_out(self._build.recurrences[-1], 1)
-
-
-def _shapes(node: Node) -> Sequence[Shape]:
-    return [value.shape for value in node.inputs]
 
 
 def _sizes_without(numbers: Sequence[int], axis: int) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ class Sums:
     """
 
     def __init__(self, graph: Graph, terms_of: Mapping[Value, Sequence[Term]] | None = None) -> None:
-        self._writers = {value: node for node in graph.nodes for value in node.outputs}
+        self._writers = graph.writers()
         self._readers = graph.readers()
         self._kept = {*graph.outputs, *graph.state_outputs}
         self._terms_of = terms_of or {}

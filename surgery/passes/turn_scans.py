@@ -24,16 +24,14 @@ def turn_scans(graph: Graph) -> Graph:
     writers: dict[Value, Node] = {}
     turned: dict[Value, Value] = {}
     for node in graph.nodes:
-        if isinstance(node.op, Scan) and _is_turned(node.op, node, writers):
+        if isinstance(node.op, Scan) and all(
+            _is_reversed(value, writers) for value in node.op.named_inputs(node.inputs).sequences
+        ):
             _turn(build, node, node.op, writers, turned)
         else:
             build.nodes.append(_straight(node, turned))
         writers |= dict.fromkeys(node.outputs, node)
-    return graph.with_nodes(build.nodes) if turned else graph
-
-
-def _is_turned(scan: Scan, node: Node, writers: Mapping[Value, Node]) -> bool:
-    return all(_is_reversed(value, writers) for value in scan.named_inputs(node.inputs).sequences)
+    return graph.with_nodes(build.nodes)
 
 
 def _is_reversed(value: Value, writers: Mapping[Value, Node]) -> bool:

@@ -39,8 +39,6 @@ def inline_single_steps(graph: Graph) -> Graph:
 
 def unroll(graph: Graph, chosen: Collection[Node], *, with_inner: bool) -> Graph:
     """The graph with the chosen Scans unrolled; ``with_inner``: also the Scans in their bodies."""
-    if not chosen:
-        return graph
     build = Builder(names_in(graph))
     for node in graph.nodes:
         if isinstance(node.op, Scan) and node in chosen:

@@ -56,7 +56,7 @@ class _WideProducts:
                 node = self._widen(node)
             self.build.nodes.append(node)
         nodes, self.build.nodes = self.build.nodes, outer
-        return graph if tuple(nodes) == graph.nodes else graph.with_nodes(nodes)
+        return graph.with_nodes(nodes)
 
     def _widen(self, node: Node) -> Node:
         x, weights = node.inputs

@@ -103,14 +103,11 @@ def from_caffe(
         raise ValueError(
             f"there are {len(blobs)} blobs, expected a multiple of {count}: {count} per direction"
         )
-    return [
-        _caffe_direction(cell, dict(zip(stored, map(np.asarray, blobs[start : start + count]), strict=True)))
-        for start in range(0, len(blobs), count)
-    ]
-
-
-def _caffe_direction(cell: str, blobs: dict[str, Array]) -> DirectionWeights:
-    return DirectionWeights(cell, **{"h_bias": np.zeros_like(blobs["x_bias"]), **blobs})
+    directions = []
+    for start in range(0, len(blobs), count):
+        fields = dict(zip(stored, map(np.asarray, blobs[start : start + count]), strict=True))
+        directions.append(DirectionWeights(cell, **{"h_bias": np.zeros_like(fields["x_bias"]), **fields}))
+    return directions
 
 
 def to_caffe(stack: Sequence[DirectionWeights], *, recurrent_bias: bool = True) -> list[Array]:
@@ -273,12 +270,11 @@ def from_onnx(
         both = np.zeros(2 * len(x), x.dtype) if b is None else np.asarray(b)[place]
         x_bias, h_bias = np.split(both, 2)
         one = in_order(DirectionWeights(cell, x, h, x_bias, h_bias), "onnx", "caffe")
-        stack.append(replace(one, peephole=None if p is None else _onnx_peephole(np.asarray(p)[place])))
+        if p is not None:
+            rows = permuted(np.asarray(p)[place], PEEPHOLES["onnx"], PEEPHOLES["caffe"])
+            one = replace(one, peephole=rows.reshape(3, -1))
+        stack.append(one)
     return stack
-
-
-def _onnx_peephole(row: Array) -> Array:
-    return permuted(row, PEEPHOLES["onnx"], PEEPHOLES["caffe"]).reshape(3, -1)
 
 
 def to_onnx(stack: Sequence[DirectionWeights]) -> dict[str, Array]:

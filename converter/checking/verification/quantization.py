@@ -211,7 +211,7 @@ def _axes_of_classes(graph: Graph) -> dict[Value, int]:
 
     Beside probabilities, the outputs of a detector are positions, among which the largest means nothing.
     """
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     of_softmax = {
         value: axis for value in graph.outputs if (axis := _axis_of_softmax(value, writers)) is not None
     }

@@ -48,7 +48,7 @@ class IndexRange:
 def index_ranges(graph: Graph) -> tuple[IndexRange, ...]:
     """The ranges of inputs that are indices or lengths as they are. Indices that the net computes have no range."""
     ranges = []
-    writers = {value: node for node in graph.nodes for value in node.outputs}
+    writers = graph.writers()
     for node in graph.nodes:
         if isinstance(node.op, (Gather, Scatter, ReverseSequence)):
             origin = _source(node.inputs[1], writers)

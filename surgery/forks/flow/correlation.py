@@ -21,6 +21,7 @@ from prototrt.surgery.rules import (
     layer_rule,
     misfit,
     ops,
+    positive_sizes,
     range_of,
     ranges_text,
     refuse_large,
@@ -92,11 +93,7 @@ def _refuse_fields_of_correlation(param: Any) -> None:
             because="a window has a middle element",
             fix=f"use {param.kernel_size + 1}",
         )
-    if min(param.stride_1, param.stride_2) < 1:
-        raise NetError(
-            f"stride_1 is {param.stride_1} and stride_2 {param.stride_2}, expected at least 1",
-            fix="set both to 1 or more",
-        )
+    positive_sizes(param, "stride_1", "stride_2", fix="set both to 1 or more")
 
 
 def _products(a: Value, b: Value, starts: list[int]) -> Value:

@@ -19,8 +19,8 @@ from prototrt.surgery.rules import (
     layer_rule,
     linear_taps,
     misfit,
+    positive_sizes,
     read_sensitive,
-    refuse_large,
     rounded,
     sampled,
 )
@@ -87,12 +87,8 @@ def _refuse_fields(layer: Layer, group: int) -> None:
             because="the fork makes group_size x group_size bins, whatever pooled_size says",
             fix="set both to one number",
         )
-    if param.sample_per_part < 1:
-        raise NetError(
-            f"sample_per_part is {param.sample_per_part}, expected at least 1",
-            fix="set it in deformable_psroi_pooling_param",
-        )
-    refuse_large("sample_per_part", param.sample_per_part, _MOST_SAMPLES)
+    fix = "set it in deformable_psroi_pooling_param"
+    positive_sizes(param, "sample_per_part", fix=fix, most=_MOST_SAMPLES)
 
 
 def _moves(build: LayerBuilder, layer: Layer, trans: tuple[Value, ...], group: int) -> Value:

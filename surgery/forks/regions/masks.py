@@ -11,7 +11,6 @@ from prototrt.surgery.rules import (
     DType,
     Layer,
     LayerBuilder,
-    NetError,
     Value,
     best_of_rows,
     concatenate,
@@ -21,6 +20,7 @@ from prototrt.surgery.rules import (
     layer_rule,
     misfit,
     numbers_of,
+    positive_sizes,
     python_rule,
     refuse_length,
     resampled,
@@ -52,12 +52,7 @@ def mask_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Source: daijifeng001/caffe-mnc ``src/caffe/layers/mask_resize_layer.cu``.
     """
     expect_axes(layer, 0, x, "(R, C, H, W)")
-    sizes = int(layer.param.output_height), int(layer.param.output_width)
-    if min(sizes) < 1:
-        raise NetError(
-            f"output_height is {sizes[0]} and output_width {sizes[1]}, expected at least 1",
-            fix="set both in mask_resize_param",
-        )
+    sizes = positive_sizes(layer.param, "output_height", "output_width", fix="set both in mask_resize_param")
     refuse_length(max(sizes))
     for axis in (3, 2):
         x = resampled(build, x, axis, _weights(fixed(x.shape[axis], f"axis {axis}"), sizes[axis - 2]))

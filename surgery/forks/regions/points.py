@@ -22,10 +22,10 @@ from prototrt.surgery.rules import (
     pixel_rows,
     plural,
     pooled_size,
+    positive_sizes,
     range_of,
     read_rois,
     read_sensitive,
-    refuse_large,
     rounded,
     sampled_regions,
     sums_of_bins,
@@ -143,12 +143,8 @@ def psroi_align(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> lis
     Bottoms: (N, output_dim group_size^2, H, W), rois (R, 5). Tops: (R, output_dim, group_size, group_size).
     Source: makefile/frcnn ``src/caffe/RFCN/psroi_align_layer.cpp``.
     """
-    count = int(layer.param.sample_num)
-    if count < 1:
-        raise NetError(
-            f"sample_num is {count}, expected at least 1", fix="set sample_num in psroi_align_param"
-        )
-    refuse_large("sample_num", count, _MOST_SAMPLES)
+    fix = "set sample_num in psroi_align_param"
+    (count,) = positive_sizes(layer.param, "sample_num", fix=fix, most=_MOST_SAMPLES)
     regions, group, scale = read_sensitive(build, layer, x, rois)
     down = _point_weights(
         build, regions.top * scale, (regions.bottom + 1) * scale, group, regions.height, count
@@ -164,20 +160,15 @@ def _point_weights(
 ) -> Value:
     """What each element of an axis counts in the ``count`` points of each bin: (R, group, size)."""
     low, high, side = edges_of_bins(build, start, end, group)
-    step = side / (count + 1)
     low, high = (edge.at_least(0).at_most(size - 1) for edge in (low, high))
+    low, high, step = (each.reshape(*each.shape, 1) for each in (low, high, side / (count + 1)))
     elements = counted_from(build, 0, size, 3, 2)
     total: Value | None = None
     for place in range(1, count + 1):
         point = low + step * place
-        distance = _in_front(point) - elements
+        distance = point - elements
         share = (1 - distance.at_least(0 - distance)).at_least(0)
-        weight = share * _in_front((point < high).cast(DType.FLOAT32) / count)
+        weight = share * ((point < high).cast(DType.FLOAT32) / count)
         total = weight if total is None else total + weight
     assert total is not None
     return total
-
-
-def _in_front(x: Value) -> Value:
-    """(R, bins) as (R, bins, 1)."""
-    return x.reshape(*x.shape, 1)

@@ -10,11 +10,7 @@ from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.bottoms import flattened_size
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
-    LayerBuilder,
-    canonical_axis,
-    layer_rule,
-)
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, positive_sizes
 from prototrt.surgery.building.layer_rules import which_fork
 from prototrt.surgery.ir import DType
 from prototrt.surgery.ir.uniform_constants import is_broadcast
@@ -89,12 +85,9 @@ def embed(build: LayerBuilder, layer: Layer, ids: Value) -> list[Value]:
     Source: caffe and peteanderson80/caffe ``src/caffe/layers/embed_layer.cpp``.
     """
     param = layer.param
-    rows, outputs = int(param.input_dim), int(param.num_output)
-    if rows < 1 or outputs < 1:
-        raise NetError(
-            f"input_dim is {rows} and num_output {outputs}, expected at least 1",
-            fix="set input_dim and num_output in embed_param",
-        )
+    rows, outputs = positive_sizes(
+        param, "input_dim", "num_output", fix="set input_dim and num_output in embed_param"
+    )
     table = build.parameter(layer, (rows, outputs), "weights", filler="weight_filler")
     if _has_axis_to_replace(build, layer, ids):
         ids = build.reshape(ids, ids.shape[:-1])

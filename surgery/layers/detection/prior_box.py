@@ -44,8 +44,8 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     is_clustered = layer.type == "PriorBoxClustered"
     plane = _plane(layer, 0, feature_map)
     boxes = _boxes_of_sides(param) if is_clustered else _boxes(param, build.options.fork)
-    pixels = _image_size(param) or _plane(layer, 1, image)
-    steps = _step_sizes(param) or (None, None)
+    pixels = _pair(param, "img_size", "img_h", "img_w") or _plane(layer, 1, image)
+    steps = _pair(param, "step", "step_h", "step_w") or (None, None)
     offset = 0.0 if param.offset_w else param.offset
     edges = [
         _edges(build, plane[axis], pixels[axis], steps[axis], boxes.along(axis), offset) for axis in range(2)
@@ -300,17 +300,8 @@ def _variances(param: Any) -> Array:
     return np.array(variances or [0.1], np.float32)
 
 
-def _image_size(param: Any) -> tuple[int, int] | None:
-    """Height and width of the image, if they are stated."""
-    return _pair(param, "img_size", "img_h", "img_w")
-
-
-def _step_sizes(param: Any) -> tuple[float, float] | None:
-    """Distance of two places along y and x in pixels of the image, if it is stated."""
-    return _pair(param, "step", "step_h", "step_w")
-
-
 def _pair(param: Any, both: str, first: str, second: str) -> tuple[Any, Any] | None:
+    """A number of pixels along y and one along x, if they are stated."""
     is_pair = param.HasField(first) or param.HasField(second)
     if is_pair and param.HasField(both):
         raise NetError(

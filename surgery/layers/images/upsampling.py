@@ -14,6 +14,7 @@ from prototrt.surgery.building.layer_builder import (
     expect_axes,
     layer_rule,
     misfit,
+    positive_sizes,
 )
 from prototrt.surgery.images.resizing import Pair, repeated
 from prototrt.surgery.images.usual_sizes import Sizes, meant_size
@@ -48,9 +49,8 @@ def _repeat(build: LayerBuilder, layer: Layer, x: Value) -> Value:
             because=f"{fields[0]} belongs to the Upsample of SegNet, which has two bottoms: x and a mask",
             fix="give it the second top of the Pooling as second bottom, or state scale alone",
         )
-    scale = int(layer.param.scale) if layer.param.HasField("scale") else 1
-    if scale < 1:
-        raise NetError(f"scale is {scale}, expected at least 1", fix="set scale in upsample_param")
+    has_scale = layer.param.HasField("scale")
+    scale = positive_sizes(layer.param, "scale", fix="set scale in upsample_param")[0] if has_scale else 1
     return repeated(build, x, (scale, scale))
 
 

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import plural
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    expect_axes,
+    layer_rule,
+    misfit,
+    positive_sizes,
+)
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
@@ -71,9 +76,7 @@ def _steps(layer: Layer, x: Value) -> int:
 
 
 def _units(layer: Layer) -> int:
-    if layer.param.num_output < 1:
-        raise NetError("num_output is 0, expected at least 1", fix="set num_output in recurrent_param")
-    return int(layer.param.num_output)
+    return positive_sizes(layer.param, "num_output", fix="set num_output in recurrent_param")[0]
 
 
 def _read(build: LayerBuilder, layer: Layer, hidden: int, size: int, steps: int) -> tuple[Value, Direction]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit, positive_sizes
 from prototrt.surgery.ir import Dim, element_count, fixed, measure
 from prototrt.surgery.ir.uniform_constants import concatenate, map_elements
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
@@ -36,9 +36,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     Blobs: W_x (4H, D), W_h (4H, H), b (4H,); gates i, f, o, g. clipping_threshold is for gradients.
     Source: junhyukoh/caffe-lstm ``src/caffe/layers/lstm_layer.cu``.
     """
-    hidden = int(layer.param.num_output)
-    if hidden < 1:
-        raise NetError(f"num_output is {hidden}, expected at least 1", fix="set num_output in lstm_param")
+    (hidden,) = positive_sizes(layer.param, "num_output", fix="set num_output in lstm_param")
     steps, streams = _steps_and_streams(layer, x)
     inputs = element_count(x.shape[2:] if len(x.shape) == 3 else x.shape[1:], "an axis of x")
     sequence = build.reshape(x, (steps, streams, inputs), hint="x")

@@ -12,7 +12,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, positive_sizes
 from prototrt.surgery.ir import Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
@@ -216,11 +216,7 @@ def _convolutions_of(layer: Layer) -> tuple[Any, Any]:
 
 
 def _outputs(param: Any, name: str) -> int:
-    if param.num_output < 1:
-        raise NetError(
-            f"num_output is {param.num_output}, expected at least 1", fix=f"set num_output in {name}"
-        )
-    return int(param.num_output)
+    return positive_sizes(param, "num_output", fix=f"set num_output in {name}")[0]
 
 
 def _read(

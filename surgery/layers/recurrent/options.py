@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import MISSING, dataclass, fields
+from prototrt.surgery.building.layer_builder import positive_sizes
 from prototrt.surgery.ir import Op
 from prototrt.surgery.ops import ELU, Clip, HardSigmoid, Identity, LeakyReLU, Sigmoid, Softsign, TanH
 
@@ -254,12 +255,8 @@ def hidden_sizes(param: Any) -> list[int]:
             because="each of them becomes nodes of the graph",
             fix="state fewer, or stack several recurrent layers",
         )
-    if not param.hidden and param.num_output < 1:
-        raise NetError(
-            f"num_output is {param.num_output}, expected at least 1",
-            fix="set num_output in recurrent_param",
-        )
-    sizes = [*map(int, param.hidden or [param.num_output])]
+    fix = "set num_output in recurrent_param"
+    sizes = [*map(int, param.hidden or positive_sizes(param, "num_output", fix=fix))]
     if len(sizes) == 1:
         sizes *= int(param.num_layers)
     _refuse_contradictions(param, sizes)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value, concatenate
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    expect_axes,
+    layer_rule,
+    misfit,
+    positive_sizes,
+)
 from prototrt.surgery.images.region_maxima import Maxima, bins_along, largest_in_bins, pooled_regions
 from prototrt.surgery.images.rois import Rois, pooled_size, read_rois
 from prototrt.surgery.ir import AtMost, DType, computable, fixed
@@ -46,9 +51,7 @@ def _pool_in_time(build: LayerBuilder, layer: Layer, x: Value, stretches: Value)
     if numbers_of(stretches.shape, 1) != 3:
         because = "a stretch of time is the number of its item, x1 and x2"
         raise misfit(layer, 1, stretches, "(R, 3)", "give it the rois of a proposal layer of R-C3D", because)
-    bins = int(param.pooled_l)
-    if bins < 1:
-        raise NetError(f"pooled_l is {bins}, expected at least 1", fix="set it in roi_pooling_param")
+    (bins,) = positive_sizes(param, "pooled_l", fix="set it in roi_pooling_param")
     rows, columns = pooled_size(layer)
     steps = _bins_of_steps(x, rows, columns)
     items, channels, length = (computable(size, "a size of the bottom") for size in x.shape[:3])

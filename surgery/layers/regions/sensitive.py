@@ -34,12 +34,9 @@ def psroi_pooling(build: LayerBuilder, layer: Layer, x: Value, rois: Value) -> l
 def _mean_weights(build: LayerBuilder, start: Value, end: Value, group: int, size: Size) -> Value:
     """What each element of an axis counts in the mean of each bin: (R, group, size)."""
     low, high, _ = edges_of_bins(build, start, end, group)
-    low, high = low.floor().at_least(0).at_most(size), high.ceil().at_least(0).at_most(size)
+    low, high = (
+        edge.at_least(0).at_most(size).reshape(*edge.shape, 1) for edge in (low.floor(), high.ceil())
+    )
     elements = counted_from(build, 0, size, 3, 2)
-    is_inside = (elements >= _in_front(low)) & (elements < _in_front(high))
-    return is_inside.cast(DType.FLOAT32) / _in_front((high - low).at_least(1))
-
-
-def _in_front(x: Value) -> Value:
-    """(R, group) as (R, group, 1)."""
-    return x.reshape(*x.shape, 1)
+    is_inside = (elements >= low) & (elements < high)
+    return is_inside.cast(DType.FLOAT32) / (high - low).at_least(1)

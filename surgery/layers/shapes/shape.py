@@ -15,6 +15,7 @@ from prototrt.surgery.building.layer_builder import (
     expect_axes,
     layer_rule,
     misfit,
+    positive_sizes,
     refuse_in_place,
 )
 from prototrt.surgery.ir import Shape, Size, computable, divide, fixed, range_of, rest_at
@@ -146,9 +147,8 @@ def tile(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     Becomes: Tile.
     Source: caffe ``src/caffe/layers/tile_layer.cpp``.
     """
-    axis, copies = canonical_axis(layer.param.axis, x.shape, "axis"), int(layer.param.tiles)
-    if copies < 1:
-        raise NetError(f"tiles is {copies}, expected at least 1", fix="set tiles in tile_param")
+    axis = canonical_axis(layer.param.axis, x.shape, "axis")
+    (copies,) = positive_sizes(layer.param, "tiles", fix="set tiles in tile_param")
     return [build.add(Tile(axis, copies), x)]
 
 
@@ -236,7 +236,11 @@ def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     unless it is stated.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)")
-    stride = _stride_of_reorg(build, layer)
+    stride = 2
+    if layer.param.HasField("stride"):
+        (stride,) = positive_sizes(layer.param, "stride", fix="set stride in reorg_param")
+    else:
+        build.warn("stride is not stated: it is 2, as in choasup/caffe-yolo9000")
     items, *sizes = x.shape
     channels = fixed(sizes[0], "axis 1 (channels)")
     rows, columns = (computable(size, f"axis {axis}") for axis, size in enumerate(sizes[1:], 2))
@@ -257,12 +261,3 @@ def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     y = build.reshape(x, (items, few, rows, stride, columns, stride))
     y = build.add(Transpose((0, 3, 5, 1, 2, 4)), y)
     return [build.reshape(y, (items, channels * stride**2, rows // stride, columns // stride))]
-
-
-def _stride_of_reorg(build: LayerBuilder, layer: Layer) -> int:
-    stride = int(layer.param.stride) if layer.param.HasField("stride") else 2
-    if stride < 1:
-        raise NetError(f"stride is {stride}, expected at least 1", fix="set stride in reorg_param")
-    if not layer.param.HasField("stride"):
-        build.warn("stride is not stated: it is 2, as in choasup/caffe-yolo9000")
-    return stride

@@ -10,7 +10,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, positive_sizes
 from prototrt.surgery.images.pooling import spans
 from prototrt.surgery.images.windows import SlidingWindow
 from prototrt.surgery.ir import OpenSize, Size, computable, fixed, open_count, range_of, symbols_of
@@ -31,11 +31,7 @@ def spatial_pyramid_pooling(build: LayerBuilder, layer: Layer, x: Value) -> list
     Source: caffe ``src/caffe/layers/spp_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, H, W)")
-    height = int(layer.param.pyramid_height)
-    if height < 1:
-        raise NetError(
-            f"pyramid_height is {height}, expected at least 1", fix="set pyramid_height in spp_param"
-        )
+    (height,) = positive_sizes(layer.param, "pyramid_height", fix="set pyramid_height in spp_param")
     if height == 1:
         return [_level(build, layer.param, x, 0)]
     levels = [_level(build, layer.param, x, level) for level in range(height)]
