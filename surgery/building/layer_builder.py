@@ -329,8 +329,9 @@ def positive_sizes(param: Message, *names: str, fix: str, most: int | None = Non
         (first, *others), (size, *more) = names, sizes
         also = "".join(f" and {name} {other}" for name, other in zip(others, more, strict=True))
         raise NetError(f"{first} is {size}{also}, expected at least 1", fix=fix)
-    for name, size in zip(names, sizes, strict=True) if most is not None else ():
-        refuse_large(name, size, most)
+    if most is not None:
+        for name, size in zip(names, sizes, strict=True):
+            refuse_large(name, size, most)
     return sizes
 
 
