@@ -211,8 +211,7 @@ class RewriteOptions(Options):
         " does; OpenCV always gets that. TensorRT for RTX has no such layer.",
     )
     max_memory: str | None = option(
-        "Memory limit for constants that the net itself makes; by default 80 % of the memory.",
-        shown="SIZE",
+        "Memory limit for constants that the net itself makes; by default 80 % of the memory.", shown="SIZE"
     )
     require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
     for_operators: bool = only_in_python(

@@ -153,10 +153,7 @@ class UserMeaning:
             self._refuse_count(self.rule.shape, len(shapes))
             return shapes
         if any(not isinstance(dim, int) for shape in inputs for dim in shape):
-            raise ShapeError(
-                "the shapes of its tops depend on sizes that vary",
-                fix=_STATE_THEM,
-            )
+            raise ShapeError("the shapes of its tops depend on sizes that vary", fix=_STATE_THEM)
         zeros = (np.zeros([int(dim) for dim in shape], np.float32) for shape in inputs)
         return [array.shape for array in self.evaluate(fields, *zeros)]
 

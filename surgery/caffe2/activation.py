@@ -148,9 +148,6 @@ def gated_linear_unit(build: Builder, operator: Operator, x: Value) -> list[Valu
     axis = axis_of(operator, x.shape, -1, "dim")
     size = fixed(x.shape[axis], f"axis {axis}")
     if size % 2:
-        raise NetError(
-            f"axis {axis} has {size} elements, expected an even number",
-            fix=MEND_ARGUMENTS,
-        )
+        raise NetError(f"axis {axis} has {size} elements, expected an even number", fix=MEND_ARGUMENTS)
     value, gate = (x.slice(axis, start, size // 2) for start in (0, size // 2))
     return [value * gate.sigmoid()]

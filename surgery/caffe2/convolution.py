@@ -96,10 +96,7 @@ def _group(operator: Operator, kernel: np.ndarray, window: SlidingWindow) -> int
         )
     group = operator.arguments.integer("group", 1)
     if group < 1:
-        raise UnsupportedLayerError(
-            f"group is {group}, expected at least 1",
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f"group is {group}, expected at least 1", fix=CUT_BEFORE)
     return group
 
 

@@ -91,8 +91,7 @@ def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Va
 def _axis_of_letter(letter: str, order: str) -> int:
     if len(letter) != 1 or letter not in order:
         raise NetError(
-            f'axis_str is "{letter}", expected one letter of the order "{order}"',
-            fix=MEND_ARGUMENTS,
+            f'axis_str is "{letter}", expected one letter of the order "{order}"', fix=MEND_ARGUMENTS
         )
     return order.index(letter)
 
@@ -132,10 +131,7 @@ def weighted_sum(build: Builder, operator: Operator, x: Value, weight: Value, *o
     """
     pairs = [x, weight, *others]
     if len(pairs) % 2:
-        raise NetError(
-            f"has {len(pairs)} inputs, expected a weight after each blob",
-            fix=MEND_ARGUMENTS,
-        )
+        raise NetError(f"has {len(pairs)} inputs, expected a weight after each blob", fix=MEND_ARGUMENTS)
     parts = []
     for index in range(0, len(pairs), 2):
         blob, factor = pairs[index : index + 2]
@@ -243,10 +239,7 @@ def cast(build: Builder, operator: Operator, x: Value) -> list[Value]:
         number = arguments.integer("to", 1)
         text = str(number)
     if number not in DTYPES:
-        raise UnsupportedLayerError(
-            f"to is {text}, expected float, int32, int64 or bool",
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f"to is {text}, expected float, int32, int64 or bool", fix=CUT_BEFORE)
     dtype = DType(DTYPES[number].replace("64", "32"))
     return [x if x.dtype is dtype else build.add(ops.Cast(dtype), x)]
 

@@ -163,10 +163,7 @@ def pad_image(build: Builder, operator: Operator, x: Value) -> list[Value]:
         value = operator.arguments.number("value", 0.0)
         return [build.add(Pad((0, 0, *before), (0, 0, *after), value), x)]
     if mode not in ("edge", "reflect"):
-        raise UnsupportedLayerError(
-            f'mode is "{mode}", expected constant, edge or reflect',
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f'mode is "{mode}", expected constant, edge or reflect', fix=CUT_BEFORE)
     for axis, ends in enumerate(zip(before, after, strict=True), 2):
         if any(ends):
             x = build.gathered(x, _padded_places(build, x, axis, ends, mode), axis)

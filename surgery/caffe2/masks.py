@@ -59,15 +59,11 @@ def _refuse_mode(operator: Operator, mode: str, *, has_two_inputs: bool) -> None
     """Raise for an unknown mode, ``UnsupportedLayerError``, and for inputs that it does not take, ``NetError``."""
     if mode not in (*_WITH_INPUT, *_TRIANGLES):
         modes = ", ".join((*_WITH_INPUT, *_TRIANGLES))
-        raise UnsupportedLayerError(
-            f'mode is "{mode}", expected one of {modes}',
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f'mode is "{mode}", expected one of {modes}', fix=CUT_BEFORE)
     if has_two_inputs != (mode in _WITH_INPUT):
         expected = "2 inputs" if mode in _WITH_INPUT else "1 input"
         raise NetError(
-            f'has {len(operator.bottoms)} inputs, expected {expected} for mode "{mode}"',
-            fix=MEND_ARGUMENTS,
+            f'has {len(operator.bottoms)} inputs, expected {expected} for mode "{mode}"', fix=MEND_ARGUMENTS
         )
 
 
@@ -91,10 +87,7 @@ def _batch_axes(operator: Operator, shape: Shape, axis: int) -> int:
         return 0
     batch = axis_of(operator, shape, 0, "batch")
     if batch >= axis:
-        raise NetError(
-            f"batch is {batch}, expected an axis before axis {axis}",
-            fix=MEND_ARGUMENTS,
-        )
+        raise NetError(f"batch is {batch}, expected an axis before axis {axis}", fix=MEND_ARGUMENTS)
     return batch + 1
 
 
@@ -106,8 +99,7 @@ def _repeat_axis(operator: Operator, shape: Shape, axis: int, mode: str) -> int:
     end = axis_of(operator, shape, -1, "repeat_from_axis")
     if end <= axis or arguments.has("batch"):
         raise UnsupportedLayerError(
-            f"repeat_from_axis is {end}, expected an axis after axis {axis}, and no batch",
-            fix=CUT_BEFORE,
+            f"repeat_from_axis is {end}, expected an axis after axis {axis}, and no batch", fix=CUT_BEFORE
         )
     return end
 

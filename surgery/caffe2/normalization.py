@@ -20,11 +20,7 @@ from prototrt.surgery.caffe2.operator_rule import (
 )
 from prototrt.surgery.ir import Array
 from prototrt.surgery.ir.uniform_constants import map_elements
-from prototrt.surgery.ops import (
-    LRN,
-    Affine,
-    Softmax,
-)
+from prototrt.surgery.ops import LRN, Affine, Softmax
 
 
 @operator_rule("Softmax")
@@ -126,10 +122,7 @@ def lrn(build: Builder, operator: Operator, x: Value) -> list[Value]:
     arguments = operator.arguments
     size = arguments.integer("size", 0)
     if size < 1 or size % 2 == 0:
-        raise UnsupportedLayerError(
-            f"size is {size}, expected an odd number",
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f"size is {size}, expected an odd number", fix=CUT_BEFORE)
     numbers = (
         arguments.number(name, default) for name, default in (("alpha", 0.0), ("beta", 0.0), ("bias", 1.0))
     )

@@ -17,13 +17,7 @@ from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.caffe2.boxes import last_pixel
 from prototrt.surgery.caffe2.operator_rule import misfit, operator_rule
 from prototrt.surgery.detection.lists import LOWEST, best_of_rows
-from prototrt.surgery.detection.rows import (
-    DetectionRows,
-    chosen_rows,
-    counted_rows,
-    counted_top,
-    is_counted,
-)
+from prototrt.surgery.detection.rows import DetectionRows, chosen_rows, counted_rows, counted_top, is_counted
 from prototrt.surgery.ir import DType, fixed
 
 _MOST_LEVELS = 16
@@ -109,12 +103,7 @@ def _best(operator: Operator, scores: Value) -> DetectionRows:
 
 
 def _distribute(
-    build: Builder,
-    operator: Operator,
-    first: int,
-    regions: Value,
-    is_row: Value | None,
-    like: Value,
+    build: Builder, operator: Operator, first: int, regions: Value, is_row: Value | None, like: Value
 ) -> list[Value]:
     """The outputs from ``first`` on: the regions of each level, and their places in all levels, joined."""
     levels, rows = _levels(operator, "roi", 2, 5), fixed(regions.shape[0], "the regions")

@@ -42,8 +42,7 @@ def reduce_end(build: Builder, operator: Operator, x: Value) -> list[Value]:
     count, rank = operator.arguments.integer("num_reduce_dim", 1), len(x.shape)
     if not 0 <= count <= rank:
         raise NetError(
-            f"num_reduce_dim is {count}, but the input has {rank} axes: {x.shape}",
-            fix=MEND_ARGUMENTS,
+            f"num_reduce_dim is {count}, but the input has {rank} axes: {x.shape}", fix=MEND_ARGUMENTS
         )
     is_front = operator.type.startswith("ReduceFront")
     axes = tuple(range(count)) if is_front else tuple(range(rank - count, rank))
@@ -96,8 +95,7 @@ def top_k(build: Builder, operator: Operator, x: Value) -> list[Value]:
     axis, count = axis_of(operator, x.shape, -1), operator.arguments.integer("k", 0)
     if not 1 <= count <= fixed(x.shape[axis], f"axis {axis}"):
         raise NetError(
-            f"k is {count}, expected from 1 to {x.shape[axis]}, the size of axis {axis}",
-            fix=MEND_ARGUMENTS,
+            f"k is {count}, expected from 1 to {x.shape[axis]}, the size of axis {axis}", fix=MEND_ARGUMENTS
         )
     return list(_largest(build, x, axis, count))
 

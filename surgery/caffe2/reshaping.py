@@ -10,13 +10,7 @@ from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.target_shapes import reshaped
-from prototrt.surgery.caffe2.operator_rule import (
-    integers,
-    merge_sizes,
-    misfit,
-    operator_rule,
-    sizes_of,
-)
+from prototrt.surgery.caffe2.operator_rule import integers, merge_sizes, misfit, operator_rule, sizes_of
 from prototrt.surgery.ir import fixed
 from prototrt.surgery.ops import Tile
 
@@ -44,8 +38,7 @@ def flatten(build: Builder, operator: Operator, x: Value) -> list[Value]:
     axis = operator.arguments.integer("axis", 1)
     if not 0 <= axis <= len(x.shape):
         raise NetError(
-            f"axis is {axis}, but the input has {len(x.shape)} axes: {x.shape}",
-            fix=MEND_ARGUMENTS,
+            f"axis is {axis}, but the input has {len(x.shape)} axes: {x.shape}", fix=MEND_ARGUMENTS
         )
     return [build.reshape(x, (merge_sizes(x.shape[:axis]), merge_sizes(x.shape[axis:])))]
 
@@ -74,10 +67,7 @@ def expand_dims(build: Builder, operator: Operator, x: Value) -> list[Value]:
     dims = sorted(set(operator.arguments.integers("dims")))
     rank = len(x.shape) + len(dims)
     if any(not 0 <= axis < rank for axis in dims):
-        raise NetError(
-            f"dims are {dims}, expected places from 0 to {rank - 1}",
-            fix=MEND_ARGUMENTS,
-        )
+        raise NetError(f"dims are {dims}, expected places from 0 to {rank - 1}", fix=MEND_ARGUMENTS)
     rest = iter(x.shape)
     return [build.reshape(x, tuple(1 if axis in dims else next(rest) for axis in range(rank)))]
 
@@ -91,8 +81,7 @@ def shape_operator(build: Builder, operator: Operator, x: Value) -> list[Value]:
     axes = operator.arguments.integers("axes") or range(len(x.shape))
     if not set(axes) <= set(range(len(x.shape))):
         raise NetError(
-            f"axes are {list(axes)}, expected axes from 0 to {len(x.shape) - 1}",
-            fix=MEND_ARGUMENTS,
+            f"axes are {list(axes)}, expected axes from 0 to {len(x.shape) - 1}", fix=MEND_ARGUMENTS
         )
     return [integers(build, [fixed(x.shape[axis], f"axis {axis}") for axis in axes])]
 

@@ -10,13 +10,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.limits import refuse_too_many
 from prototrt.surgery.caffe2.operator_rule import expect_whole_numbers, misfit, operator_rule
 from prototrt.surgery.ir import DType, fixed
-from prototrt.surgery.ops import (
-    MULTIPLY,
-    Cast,
-    Gather,
-    MatMul,
-    Select,
-)
+from prototrt.surgery.ops import MULTIPLY, Cast, Gather, MatMul, Select
 from prototrt.surgery.recurrent.counting import numbers
 
 

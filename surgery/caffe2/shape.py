@@ -98,8 +98,7 @@ def slice_operator(
     last = sizes_of(build, operator, "ends", 2, ends)
     if len(first) != len(last) or len(first) > len(x.shape):
         raise NetError(
-            f"starts are {first} and ends {last}, for an input of shape {x.shape}",
-            fix=MEND_ARGUMENTS,
+            f"starts are {first} and ends {last}, for an input of shape {x.shape}", fix=MEND_ARGUMENTS
         )
     for axis, places in enumerate(zip(first, last, strict=True)):
         if places == (0, -1):
@@ -144,8 +143,7 @@ def transpose(build: Builder, operator: Operator, x: Value) -> list[Value]:
     axes = operator.arguments.integers("axes") or tuple(reversed(range(len(x.shape))))
     if sorted(axes) != list(range(len(x.shape))):
         raise NetError(
-            f"axes are {list(axes)}, expected each axis of the input once: {x.shape}",
-            fix=MEND_ARGUMENTS,
+            f"axes are {list(axes)}, expected each axis of the input once: {x.shape}", fix=MEND_ARGUMENTS
         )
     return [build.add(Transpose(axes), x)]
 

@@ -46,8 +46,7 @@ def inference_lstm(
     each = 4 if arguments.flag("has_biases", True) else 2
     if layers < 1 or len(weights) != layers * directions * each:
         raise NetError(
-            f"has {len(weights)} weights, expected {max(layers, 1) * directions * each}",
-            fix=MEND_ARGUMENTS,
+            f"has {len(weights)} weights, expected {max(layers, 1) * directions * each}", fix=MEND_ARGUMENTS
         )
     arrays = [constant_array(build, operator, 3 + index, value) for index, value in enumerate(weights)]
     directions_weights = [_with_biases(arrays[start : start + each]) for start in range(0, len(arrays), each)]
@@ -76,8 +75,7 @@ def _check_sizes(directions_weights: Sequence[DirectionWeights], inputs: int, di
         expected = [(4 * hidden, size), (4 * hidden, hidden), (rows,), (rows,)]
         if shapes != expected:
             raise WeightsError(
-                f"weights of a layer have the shapes {shapes}, expected {expected}",
-                fix=GIVE_INIT_NET,
+                f"weights of a layer have the shapes {shapes}, expected {expected}", fix=GIVE_INIT_NET
             )
 
 
@@ -169,19 +167,12 @@ def _packed_layout(operator: Operator, x: Value) -> PackedLayout:
     layers = arguments.integer("num_layers", 1)
     directions = 2 if arguments.flag("bidirectional") else 1
     if mode not in GATES:
-        raise UnsupportedLayerError(
-            f'rnn_mode is "{mode}", expected "lstm" or "gru"',
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f'rnn_mode is "{mode}", expected "lstm" or "gru"', fix=CUT_BEFORE)
     if (input_mode := arguments.text("input_mode", "linear")) != "linear":
-        raise UnsupportedLayerError(
-            f'input_mode is "{input_mode}", expected "linear"',
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f'input_mode is "{input_mode}", expected "linear"', fix=CUT_BEFORE)
     if hidden < 1 or layers < 1:
         raise NetError(
-            f"hidden_size is {hidden} and num_layers {layers}, expected at least 1",
-            fix=MEND_ARGUMENTS,
+            f"hidden_size is {hidden} and num_layers {layers}, expected at least 1", fix=MEND_ARGUMENTS
         )
     expect_axes(operator, x, 3, "(T, N, D)")
     return PackedLayout(mode, fixed(x.shape[2], "the number of inputs D"), hidden, layers, directions)

@@ -35,8 +35,7 @@ def window_of(build: Builder, operator: Operator, shape: Shape) -> SlidingWindow
     sizes = tuple(computable(dim, "a size of the image") for dim in shape[2:])
     if legacy != VALID and set(window.dilation) != {1}:
         raise NetError(
-            f"legacy_pad is {legacy} and dilation {window.dilation}, expected 1",
-            fix=MEND_ARGUMENTS,
+            f"legacy_pad is {legacy} and dilation {window.dilation}, expected 1", fix=MEND_ARGUMENTS
         )
     spans = [_legacy(window, legacy, axis, size) for axis, size in enumerate(sizes)]
     return replace(window, before=tuple(b for b, _ in spans), after=tuple(a for _, a in spans))
@@ -51,20 +50,15 @@ def transposed_window_of(build: Builder, operator: Operator, shape: Shape) -> Sl
     window = _plain(build, operator, shape)
     if any(step != 1 for step in window.dilation):
         raise UnsupportedLayerError(
-            f"dilation is {window.dilation}, expected 1: Caffe2 supports no other value here",
-            fix=CUT_BEFORE,
+            f"dilation is {window.dilation}, expected 1: Caffe2 supports no other value here", fix=CUT_BEFORE
         )
     if _legacy_of(operator) == CAFFE_POOLING:
-        raise UnsupportedLayerError(
-            f"legacy_pad is {CAFFE_POOLING}, expected 0, 1 or 2",
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f"legacy_pad is {CAFFE_POOLING}, expected 0, 1 or 2", fix=CUT_BEFORE)
     axes = len(window.kernel)
     added = _entries(build, operator, "adj", axes) or (0,) * axes
     if any(not 0 <= more < step for more, step in zip(added, window.stride, strict=True)):
         raise NetError(
-            f"adj is {added}, expected from 0 to less than the stride {window.stride}",
-            fix=MEND_ARGUMENTS,
+            f"adj is {added}, expected from 0 to less than the stride {window.stride}", fix=MEND_ARGUMENTS
         )
     after = tuple(pad - more for pad, more in zip(window.after, added, strict=True))
     return replace(window, after=after)
@@ -116,10 +110,7 @@ def _whole(window: SlidingWindow, sizes: tuple[int, ...]) -> SlidingWindow:
 def _legacy_of(operator: Operator) -> int:
     legacy = operator.arguments.integer("legacy_pad", NOTSET)
     if legacy not in (NOTSET, VALID, SAME, CAFFE_POOLING):
-        raise UnsupportedLayerError(
-            f"legacy_pad is {legacy}, expected 0, 1, 2 or 3",
-            fix=CUT_BEFORE,
-        )
+        raise UnsupportedLayerError(f"legacy_pad is {legacy}, expected 0, 1, 2 or 3", fix=CUT_BEFORE)
     return legacy
 
 
@@ -171,8 +162,7 @@ def pads_of(build: Builder, operator: Operator, axes: int) -> tuple[tuple[int, .
     pads = _only(forms, axes, 2)
     if pads and _legacy_of(operator) in (VALID, SAME):
         raise NetError(
-            f"legacy_pad is {_legacy_of(operator)}, so no padding may be stated",
-            fix=MEND_ARGUMENTS,
+            f"legacy_pad is {_legacy_of(operator)}, so no padding may be stated", fix=MEND_ARGUMENTS
         )
     pads = pads or (0, 0) * axes
     if min(pads) < 0:
@@ -201,9 +191,6 @@ def _only(forms: dict[str, tuple[int, ...]], axes: int, ends: int) -> tuple[int,
         each = len(entries) // ends
         # A number for two axes also serves a sequence, which has one.
         if len(entries) != axes * ends if name.endswith("s") else each < axes:
-            raise NetError(
-                f"{name} has {len(entries)} entries, expected {axes * ends}",
-                fix=MEND_ARGUMENTS,
-            )
+            raise NetError(f"{name} has {len(entries)} entries, expected {axes * ends}", fix=MEND_ARGUMENTS)
         return tuple(entry for end in range(ends) for entry in entries[end * each : end * each + axes])
     return ()

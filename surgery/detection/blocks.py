@@ -82,11 +82,7 @@ def suppress_in_groups(is_candidate: Value, boxes: Boxes, rule: Suppression) -> 
 
 
 def _one_by_one(
-    candidates: Value,
-    reached: Value,
-    reach: Value,
-    threshold: list[Value],
-    rule: Suppression,
+    candidates: Value, reached: Value, reach: Value, threshold: list[Value], rule: Suppression
 ) -> list[Value]:
     """Which boxes of a group (lists, 1, n) are kept, as 0 or 1, then the threshold behind them, if it shrinks.
 
@@ -192,12 +188,7 @@ def _sources(kept: Value, number: Value, most: int) -> tuple[Value, Value]:
 
 
 def _suppress_block(
-    boxes: Boxes,
-    is_candidate: Value,
-    places: Value,
-    index: Value,
-    number: Value,
-    rule: Suppression,
+    boxes: Boxes, is_candidate: Value, places: Value, index: Value, number: Value, rule: Suppression
 ) -> tuple[Value, Value]:
     """Which boxes of a block (lists, n) are kept, as 0 or 1, and the last one that is decided, a place (lists, 1).
 
@@ -233,12 +224,7 @@ def _iterate(possible: Value, reach: Value) -> tuple[Value, Value]:
 
 
 def _iterate_with_decay(
-    candidates: Value,
-    reached: Value,
-    reach: Value,
-    number: Value,
-    most: int,
-    rule: Suppression,
+    candidates: Value, reached: Value, reach: Value, number: Value, most: int, rule: Suppression
 ) -> tuple[Value, Value]:
     """The same, where each box has the threshold of as many boxes as are kept before it."""
     build, lists = reach.build, reach.shape[0]

@@ -29,13 +29,7 @@ MOST_PAIRS = 1 << 24
 
 
 def suppressed(
-    scores: Value,
-    is_candidate: Value,
-    boxes: Boxes,
-    rule: Suppression,
-    *,
-    before: int,
-    most: int,
+    scores: Value, is_candidate: Value, boxes: Boxes, rule: Suppression, *, before: int, most: int
 ) -> KeptBoxes:
     """Suppress in every list by itself: scores, candidates and the parts of boxes are (lists, n).
 

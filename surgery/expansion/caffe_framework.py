@@ -25,12 +25,7 @@ from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.net.sizes_by_weights import placeholders
 from prototrt.caffe_proto.schema import Message, is_read_by, message_class, parameter_fields
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
-from prototrt.surgery.building.layer_rules import (
-    names_of_bottoms,
-    python_name,
-    python_rule_of,
-    takes_bottoms,
-)
+from prototrt.surgery.building.layer_rules import names_of_bottoms, python_name, python_rule_of, takes_bottoms
 from prototrt.surgery.building.limits import refuse_overflow
 from prototrt.surgery.building.shared_memory import warn_of_overwriting
 from prototrt.surgery.expansion.frameworks import Framework

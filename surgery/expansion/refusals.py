@@ -237,10 +237,7 @@ def refuse_missing_weights(model: Model, names: Collection[str]) -> None:
 
 
 def refuse_unsuited_shapes(
-    model: Model,
-    options: RewriteOptions,
-    error: ConversionError,
-    is_sound: Callable[[RewriteOptions], bool],
+    model: Model, options: RewriteOptions, error: ConversionError, is_sound: Callable[[RewriteOptions], bool]
 ) -> None:
     """An error about the user's shapes if the net is correct without them; otherwise ``error``.
 

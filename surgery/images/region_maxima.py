@@ -122,10 +122,7 @@ def _tables(build: Builder, starts: list[Size], widths: list[Size]) -> tuple[Val
         return _constant(build, fixed_starts), _constant(build, fixed_widths)
     step = starts[1] if len(starts) > 1 else 0
     width = build.counted_numbers(1, "table", first=widths[0])
-    return (
-        build.counted_numbers(len(starts), "table", step=step),
-        build.broadcast(width, (len(widths),)),
-    )
+    return (build.counted_numbers(len(starts), "table", step=step), build.broadcast(width, (len(widths),)))
 
 
 def _constant(build: Builder, numbers: list[int]) -> Value:

@@ -1,15 +1,6 @@
 """The closed set of primitives: attributes, shape rule and NumPy meaning side by side."""
 
-from prototrt.surgery.ops.activation import (
-    ELU,
-    Clip,
-    HardSigmoid,
-    LeakyReLU,
-    PReLU,
-    Sigmoid,
-    Softsign,
-    TanH,
-)
+from prototrt.surgery.ops.activation import ELU, Clip, HardSigmoid, LeakyReLU, PReLU, Sigmoid, Softsign, TanH
 from prototrt.surgery.ops.convolution import Convolution, Deconvolution, Patches
 from prototrt.surgery.ops.counting import Count
 from prototrt.surgery.ops.elementwise import (

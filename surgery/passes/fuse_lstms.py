@@ -212,8 +212,4 @@ def _affine_input(sequence: Value, writers: Mapping[Value, Node]) -> tuple[Value
         return None
     own = slice(first, first + fixed(sequence.shape[-1], "the number of gates"))
     matrix, row = weights.data.reshape(weights.data.shape[-2:])[own], bias.data.reshape(-1)[own]
-    return (
-        x,
-        replace(weights, shape=matrix.shape, data=matrix),
-        replace(bias, shape=row.shape, data=row),
-    )
+    return (x, replace(weights, shape=matrix.shape, data=matrix), replace(bias, shape=row.shape, data=row))

@@ -15,17 +15,7 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery import ops
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.building.expression import Expression
-from prototrt.surgery.ir import (
-    DType,
-    Graph,
-    Lag,
-    Node,
-    Op,
-    Recurrence,
-    StreamLags,
-    Value,
-    computable,
-)
+from prototrt.surgery.ir import DType, Graph, Lag, Node, Op, Recurrence, StreamLags, Value, computable
 from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops.windows import Images
 from prototrt.surgery.passes.moved_values import reshape_to

@@ -172,12 +172,7 @@ class LSTMCell(Cell):
 
 
 def lstm_unit(
-    gates: Value,
-    c: Value,
-    form: LSTMForm = CAFFE,
-    peephole: Sequence[ir.Value] = (),
-    *,
-    axis: int = -1,
+    gates: Value, c: Value, form: LSTMForm = CAFFE, peephole: Sequence[ir.Value] = (), *, axis: int = -1
 ) -> tuple[Value, Value]:
     """The new cell state and the cell's output (..., H) from gates (..., 4H) in the order i, f, o, g.
 

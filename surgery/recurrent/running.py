@@ -63,12 +63,7 @@ def run_stack(
 
 
 def _run_direction(
-    build: Builder,
-    direction: Direction,
-    x: Value,
-    held: Sequence[Value],
-    resets: Resets,
-    states: StackStates,
+    build: Builder, direction: Direction, x: Value, held: Sequence[Value], resets: Resets, states: StackStates
 ) -> Value:
     """The top of one direction for its transformed x; ``held`` are additional states, for other outputs."""
     cell, marks = resets.guard(direction.cell, reverse=direction.reverse)

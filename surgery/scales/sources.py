@@ -103,11 +103,7 @@ def _value_of(entry: TableScale, tensors: Mapping[str, str], layers: Mapping[str
 
 
 def _match(
-    model: Model,
-    scales: Mapping[str, float],
-    strangers: Mapping[str, None],
-    file: str,
-    values: Iterable[str],
+    model: Model, scales: Mapping[str, float], strangers: Mapping[str, None], file: str, values: Iterable[str]
 ) -> ScalesForNames:
     """The scales of values that there are. Raises ``NetError`` where there is none."""
     names = {*values, *(top for layer in model.layers for top in layer.tops)}

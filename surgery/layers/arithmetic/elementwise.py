@@ -184,8 +184,7 @@ def _size_of_maxout(layer: Layer, channels: int) -> int:
     number = int(getattr(layer.param, name))
     if number < 1 or channels % number:
         raise NetError(
-            f"{name} is {number}, expected a divisor of the {channels} channels",
-            fix="set it in maxout_param",
+            f"{name} is {number}, expected a divisor of the {channels} channels", fix="set it in maxout_param"
         )
     return number if name == "chgroup_sz" else channels // number
 

@@ -18,12 +18,7 @@ from prototrt.surgery.building.layer_builder import (
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
 from prototrt.surgery.building.limits import MOST_AXES
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.ops import (
-    LRN,
-    AveragePool,
-    Pad,
-    Softmax,
-)
+from prototrt.surgery.ops import LRN, AveragePool, Pad, Softmax
 
 
 @layer_rule("Normalize")

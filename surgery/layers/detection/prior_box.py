@@ -271,8 +271,7 @@ def _dense_boxes(param: Any) -> _BoxesOfPlace:
 def _refuse_sizes(sizes: list[float], name: str) -> None:
     if not sizes or not all(0 < size < np.inf for size in sizes):
         raise NetError(
-            f"{name} must be stated, and be positive",
-            fix=f"state a positive {name}, in pixels of the image",
+            f"{name} must be stated, and be positive", fix=f"state a positive {name}, in pixels of the image"
         )
 
 

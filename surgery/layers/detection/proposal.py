@@ -19,12 +19,7 @@ from prototrt.surgery.detection.overlaps import (
     of_pixel_corners_that_meet,
     overlap_threshold,
 )
-from prototrt.surgery.detection.proposals import (
-    Proposing,
-    numbers_of,
-    one_image,
-    proposed,
-)
+from prototrt.surgery.detection.proposals import Proposing, numbers_of, one_image, proposed
 from prototrt.surgery.layers.detection.temporal import temporal_proposals
 
 _STRIDE = 16

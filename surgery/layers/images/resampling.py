@@ -5,12 +5,7 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
-    LayerBuilder,
-    expect_axes,
-    field_if_set,
-    layer_rule,
-)
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
 from prototrt.surgery.images.resizing import size_of_bottom, with_aligned_corners
 from prototrt.surgery.images.usual_sizes import Sizes, meant_size
 from prototrt.surgery.ir import computable, range_of
@@ -110,8 +105,7 @@ def _size_of_interp(build: LayerBuilder, layer: Layer, size: Sizes) -> Sizes:
         return meant_size(build, int(param.height), int(param.width))
     if shrink is None and zoom is None:
         raise NetError(
-            "states no size",
-            fix="set height and width, zoom_factor or shrink_factor in interp_param",
+            "states no size", fix="set height and width, zoom_factor or shrink_factor in interp_param"
         )
     height, width = ((side - 1) // (shrink or 1) * (zoom or 1) + 1 for side in size)
     return height, width

@@ -14,13 +14,7 @@ from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expe
 from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, LSTM_UNIT, read_blobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
-from prototrt.surgery.recurrent.cells import (
-    IDENTITY,
-    LSTMCell,
-    LSTMForm,
-    lstm_unit,
-    units,
-)
+from prototrt.surgery.recurrent.cells import IDENTITY, LSTMCell, LSTMForm, lstm_unit, units
 from prototrt.surgery.recurrent.gru import interpolate
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack

@@ -121,11 +121,7 @@ def read_convolution(
             biases.append(build.parameter(layer, (rows,), f"b of {what}", filler=filler, kind="bias"))
     nothing = build.constant(np.broadcast_to(np.float32(0), (geometry.outputs,)), "no_bias")
     return MapConvolution(
-        layer,
-        geometry,
-        _join(build, kernels, what),
-        _join(build, biases, "bias") if bias else nothing,
-        field,
+        layer, geometry, _join(build, kernels, what), _join(build, biases, "bias") if bias else nothing, field
     )
 
 

@@ -67,8 +67,7 @@ def _make(kind: type[Op], numbers: str, text: str, field: str) -> Op:
         return kind(**arguments)
     except TypeError:
         raise NetError(
-            f'{field} is "{text}", expected {_expected_text(kind)}',
-            fix=f'write {field}: "{_example(kind)}"',
+            f'{field} is "{text}", expected {_expected_text(kind)}', fix=f'write {field}: "{_example(kind)}"'
         ) from None
 
 
@@ -187,15 +186,7 @@ OPTIONS: Mapping[str, RecurrentOption] = {
 }
 """Every field of ours. The ``RecurrentType`` of a layer lists the fields that it supports."""
 OF_ANY_STACK = frozenset(
-    {
-        "bidirectional",
-        "hidden",
-        "input_clip",
-        "num_layers",
-        "past_end",
-        "reverse",
-        "sequence_lengths",
-    }
+    {"bidirectional", "hidden", "input_clip", "num_layers", "past_end", "reverse", "sequence_lengths"}
 )
 """Fields for the structure of layers, whatever their cell."""
 

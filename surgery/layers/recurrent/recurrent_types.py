@@ -186,10 +186,7 @@ RECURRENT_TYPES: Mapping[str, RecurrentType] = {
     "VanillaRNN": RecurrentType(vanilla_rnn_blobs, _read_vanilla_rnn, RNNForm),
 }
 """By layer type."""
-_OTHERS: Mapping[str, Sequence[NamedBlob]] = {
-    "Lstm": LSTM_OF_FORKS,
-    "LstmUnit": tuple(LSTM_UNIT.values()),
-}
+_OTHERS: Mapping[str, Sequence[NamedBlob]] = {"Lstm": LSTM_OF_FORKS, "LstmUnit": tuple(LSTM_UNIT.values())}
 """By layer type: all blobs of a layer that is read in another way."""
 
 

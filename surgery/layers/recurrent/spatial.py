@@ -12,12 +12,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import plural
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
-    LayerBuilder,
-    expect_axes,
-    layer_rule,
-    misfit,
-)
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.ir import Op, Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import bottom
 from prototrt.surgery.ops import Identity, LeakyReLU, Pad, Sigmoid, TanH
@@ -45,8 +40,7 @@ def irnn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     expect_axes(layer, 0, x, "(N, C, H, W)")
     if len(layer.tops) != len(_DIRECTIONS):
         raise NetError(
-            f"has {plural(len(layer.tops), 'top')}, expected 4",
-            fix="name a top for left, up, right and down",
+            f"has {plural(len(layer.tops), 'top')}, expected 4", fix="name a top for left, up, right and down"
         )
     channels = fixed(x.shape[1], "the number of channels")
     filler = message_class("FillerParameter")(type="constant", value=layer.param.initial_value)

@@ -12,22 +12,9 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
-    LayerBuilder,
-    canonical_axis,
-    layer_rule,
-    refuse_in_place,
-)
+from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
 from prototrt.surgery.building.target_shapes import reshaped
-from prototrt.surgery.ir import (
-    DataSize,
-    Dim,
-    OpenSize,
-    Range,
-    Shape,
-    measure,
-    open_count,
-)
+from prototrt.surgery.ir import DataSize, Dim, OpenSize, Range, Shape, measure, open_count
 
 _MOST_READINGS = 10_000
 """Ways to read the numbers of a Reshape; one that has more is read as it stands."""

@@ -9,12 +9,7 @@ import numpy as np
 
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import (
-    LayerBuilder,
-    layer_rule,
-    misfit,
-    refuse_fields_of,
-)
+from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit, refuse_fields_of
 from prototrt.surgery.images.kernels import DEPTHWISE, Geometry, geometry_of
 from prototrt.surgery.ir import OpenSize, fixed
 from prototrt.surgery.layers.windows.patches import gather_windows

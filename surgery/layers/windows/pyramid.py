@@ -16,9 +16,7 @@ from prototrt.surgery.images.windows import SlidingWindow
 from prototrt.surgery.ir import OpenSize, Size, computable, fixed, open_count, range_of, symbols_of
 from prototrt.surgery.ir.range_words import larger_smallest
 from prototrt.surgery.layers.windows.pooling import pool, refuse_padded_stochastic, stochastic_mean
-from prototrt.surgery.ops import (
-    Concat,
-)
+from prototrt.surgery.ops import Concat
 from prototrt.surgery.ops.windows import ranges_text
 
 
