@@ -20,7 +20,6 @@ from prototrt.surgery.ir import fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
     RecurrentBottoms,
-    fitted_indicator,
     read_bottoms,
 )
 from prototrt.surgery.layers.recurrent.options import check_options
@@ -52,9 +51,7 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     expect_axes(layer, 0, x, "(T, N, C, E)")
     steps, hidden = _steps(layer, x), _units(layer)
     states = LSTMForm.states if layer.param.expose_hidden else ()
-    cont = fitted_indicator(build, cont, x.shape[:2]) or cont
-    drops = build.options.cont == "drop"
-    bottoms = read_bottoms(build, layer, x, cont, others, ExpectedBottoms(0, False, states), drops_cont=drops)
+    bottoms = read_bottoms(build, layer, x, cont, others, ExpectedBottoms(0, False, states))
     attends, direction = _read(build, layer, hidden, fixed(x.shape[2], "the size of a place"), steps)
     weights = (x * attends).named("attended").sum(2).named("scores").apply(Softmax(3))
     weights = weights.named("attention")
@@ -107,9 +104,7 @@ def _run(
     """h of all steps, and exposed last states."""
     stack = Stack([[direction]])
     shapes = stack.state_shapes(bottoms.streams)
-    for index, value in enumerate(bottoms.initial, bottoms.first_state):
-        bottoms.expect(index, value, next(iter(shapes.values()))[0])
+    bottoms.expect_states(*(shape for (shape,) in shapes.values()))
     states = LayerStates(build, shapes, bottoms.x, bottoms.initial)
-    cont = None if build.options.cont == "drop" else bottoms.cont
-    ran = run_stack(build, stack, StackInputs(context, cont), states.initial)
+    ran = run_stack(build, stack, StackInputs(context, bottoms.cont), states.initial)
     return ran.top, states.leave(ran.states)

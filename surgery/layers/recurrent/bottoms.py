@@ -40,7 +40,10 @@ class ExpectedBottoms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecurrentBottoms:
-    """``x`` (T, N, ...), ``cont`` (T, N), static inputs (N, ...), ``lengths`` (N,), exposed initial states."""
+    """``x`` (T, N, ...), ``cont`` (T, N), static inputs (N, ...), ``lengths`` (N,), exposed initial states.
+
+    There is no cont if the options drop it.
+    """
 
     build: LayerBuilder
     layer: Layer
@@ -78,7 +81,7 @@ class RecurrentBottoms:
         flat = build.reshape(self.x, (self.steps, self.streams, inputs), hint="x")
         return StackInputs(
             clip(flat, input_clip).named("x_clip"),
-            None if build.options.cont == "drop" else self.cont,
+            self.cont,
             self.lengths,
             tuple(self._static_rows(build, place) for place in range(len(self.statics))),
         )
@@ -98,6 +101,11 @@ class RecurrentBottoms:
             f" the first dimensions of {bottom(self.layer, 0)}",
             fix=self.advice(index, value, shape),
         )
+
+    def expect_states(self, *shapes: Shape) -> None:
+        """Refuse exposed initial states of other shapes."""
+        for index, (value, shape) in enumerate(zip(self.initial, shapes, strict=False), self.first_state):
+            self.expect(index, value, shape)
 
     def advice(self, index: int, value: Value, expected: tuple[Dim, ...]) -> str:
         """How the bottom gets this shape."""
@@ -147,11 +155,10 @@ def read_bottoms(
     cont: Value | None,
     others: Sequence[Value],
     expected: ExpectedBottoms,
-    drops_cont: bool = False,
 ) -> RecurrentBottoms:
     """Identify the bottoms after x and cont: static inputs, sequence lengths, initial states.
 
-    A cont that is dropped may have any shape: that of a net that computes it does not vary with T.
+    A cont that the options drop may have any shape: that of a net that computes it does not vary with T.
     """
     if len(x.shape) < 3:
         fix = "give x an axis of steps, an axis of streams, and the inputs of a step"
@@ -163,18 +170,19 @@ def read_bottoms(
         raise _wrong_count(layer, first, expected)
     statics = rest[: len(rest) - len(expected.states)]
     initial = rest[len(statics) :]
+    drops_cont = build.options.cont == "drop"
     bottoms = RecurrentBottoms(
         build,
         layer,
         x,
-        cont,
+        None if drops_cont else fitted_indicator(build, cont, x.shape[:2]),
         tuple(value for _, value in statics),
         lengths[1] if lengths else None,
         tuple(value for _, value in initial),
         initial[0][0] if initial else 0,
     )
-    if cont is not None and not drops_cont:
-        bottoms.expect(1, cont, (bottoms.steps, bottoms.streams))
+    if bottoms.cont is not None:
+        bottoms.expect(1, bottoms.cont, (bottoms.steps, bottoms.streams))
     if lengths:
         bottoms.expect(*lengths, (bottoms.streams,))
     for place, (index, value) in enumerate(statics):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Array, Shape
 from prototrt.surgery.layers.recurrent.bottoms import expect_shape
-from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, geometry_of, read_convolution
+from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, read_convolution
 from prototrt.surgery.recurrent.cells import Cell, LSTMCell
 from prototrt.surgery.recurrent.gates import reordered
 from prototrt.surgery.recurrent.gru import GRUCell
@@ -113,9 +114,9 @@ class _OneClip:
     def read(
         self, what: str, gates: int, shape: Shape, fillers: Any, *, bias: bool = False
     ) -> MapConvolution:
-        message = self.layer.message.convolution_param
-        geometry = geometry_of(message, _FIELD, shape, gates * self.outputs, keeps_size=True)
-        return read_convolution(self.build, self.layer, geometry, _FIELD, what, fillers=fillers, bias=bias)
+        message, outputs = self.layer.message.convolution_param, gates * self.outputs
+        read = partial(read_convolution, self.build, self.layer, message, _FIELD, what, shape, outputs)
+        return read(fillers=fillers, bias=bias, keeps_size=True)
 
     def with_negated_z(self, rows: Array) -> Array:
         """Rows of gates r, z, n, or of some of them: z is the second one."""

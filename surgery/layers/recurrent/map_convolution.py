@@ -64,9 +64,7 @@ def _product(size: Shape) -> str:
     return " x ".join(map(str, size))
 
 
-def geometry_of(
-    message: Any, field: str, shape: Shape, outputs: int, *, keeps_size: bool = False
-) -> Geometry:
+def _geometry(message: Any, field: str, shape: Shape, outputs: int, *, keeps_size: bool) -> Geometry:
     """A convolution of maps (T, N, C, H, W). ``keeps_size``: the fork ignores stride, and pads to keep the size."""
     for name in (descriptor.name for descriptor, _ in message.ListFields()):
         if name not in _READ:
@@ -101,15 +99,20 @@ def _half(message: Any, field: str) -> int:
 def read_convolution(
     build: LayerBuilder,
     layer: Layer,
-    geometry: Geometry,
+    message: Any,
     field: str,
     what: str,
+    shape: Shape,
+    outputs: int,
     *,
-    fillers: Any,
-    bias: bool,
+    fillers: Any = None,
+    bias: bool = False,
     pieces: int = 1,
+    keeps_size: bool = False,
 ) -> MapConvolution:
-    """The next blobs of the layer: the kernel, and perhaps the bias; in ``pieces``, one after the other."""
+    """What the message in this field states, with the next blobs: the kernel, perhaps the bias, each in ``pieces``."""
+    geometry = _geometry(message, field, shape, outputs, keeps_size=keeps_size)
+    fillers = message if fillers is None else fillers
     rows = geometry.outputs // pieces
     kernels, biases = [], []
     for _ in range(pieces):

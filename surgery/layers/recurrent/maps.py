@@ -17,11 +17,10 @@ from prototrt.surgery.ir import Shape, fixed
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
     RecurrentBottoms,
-    fitted_indicator,
     read_bottoms,
 )
 from prototrt.surgery.layers.recurrent.clips import lstm_of_a_clip
-from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, geometry_of, read_convolution
+from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, read_convolution
 from prototrt.surgery.layers.recurrent.options import check_options
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
 from prototrt.surgery.ops import ADD, LeakyReLU
@@ -88,8 +87,8 @@ def convolution_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *
     param, state = layer.param, len(build.recurrences)
     bottoms = _bottoms(build, layer, [x, cont, *others], statics=0)
     outputs = _outputs(param, "recurrent_param")
-    read = partial(_read, build, layer, outputs)
-    of_x = read(param.wxc_convolution_param, "wxc_convolution_param", "W_xc", x.shape, bias=True)
+    read, field = partial(read_convolution, build, layer, outputs=_GATES * outputs), "wxc_convolution_param"
+    of_x = read(param.wxc_convolution_param, field, "W_xc", x.shape, bias=True)
     gates = of_x.over(build, x)
     shape = (1, bottoms.streams, outputs, *gates.shape[3:])
     of_h = read(param.whh_convolution_param, "whh_convolution_param", "W_hc", shape)
@@ -167,17 +166,8 @@ class _PeepholeLSTM:
     def _read(
         self, message: Any, what: str, shape: Shape, version: _BlobVersion, *, bias: bool = False
     ) -> MapConvolution:
-        geometry = geometry_of(message, "lstm_conv_param", shape, _GATES * self.outputs)
-        return read_convolution(
-            self.build,
-            self.layer,
-            geometry,
-            "lstm_conv_param",
-            what,
-            fillers=message,
-            bias=bias,
-            pieces=version.pieces,
-        )
+        read = partial(read_convolution, self.build, self.layer, message, "lstm_conv_param", what, shape)
+        return read(_GATES * self.outputs, bias=bias, pieces=version.pieces)
 
     def _skip(self, count: int) -> None:
         for _ in range(count):
@@ -219,21 +209,6 @@ def _outputs(param: Any, name: str) -> int:
     return positive_sizes(param, "num_output", fix=f"set num_output in {name}")[0]
 
 
-def _read(
-    build: LayerBuilder,
-    layer: Layer,
-    outputs: int,
-    message: Any,
-    field: str,
-    what: str,
-    shape: Shape,
-    *,
-    bias: bool = False,
-) -> MapConvolution:
-    geometry = geometry_of(message, field, shape, _GATES * outputs)
-    return read_convolution(build, layer, geometry, field, what, fillers=message, bias=bias)
-
-
 def _bottoms(build: LayerBuilder, layer: Layer, values: Sequence[Value], *, statics: int) -> RecurrentBottoms:
     """x (T, N, D, H, W), cont, at most ``statics`` static inputs, and exposed states."""
     check_options(layer, ())
@@ -242,11 +217,7 @@ def _bottoms(build: LayerBuilder, layer: Layer, values: Sequence[Value], *, stat
     if not others:
         raise NetError("has 1 bottom, expected at least 2", fix="add cont (T, N) as the second one")
     states = LSTMForm.states if layer.message.recurrent_param.expose_hidden else ()
-    cont = fitted_indicator(build, others[0], x.shape[:2])
-    drops_cont = build.options.cont == "drop"
-    return read_bottoms(
-        build, layer, x, cont, others[1:], ExpectedBottoms(statics, False, states), drops_cont=drops_cont
-    )
+    return read_bottoms(build, layer, x, others[0], others[1:], ExpectedBottoms(statics, False, states))
 
 
 def _run(
@@ -258,11 +229,9 @@ def _run(
     before: Callable[[StepFunction], StepFunction] | None = None,
 ) -> list[Value]:
     """The tops of a layer whose states have this shape (1, N, C, H, W)."""
-    for index, value in enumerate(bottoms.initial, bottoms.first_state):
-        bottoms.expect(index, value, shape)
+    bottoms.expect_states(*[shape] * len(bottoms.initial))
     states = LayerStates(build, {name: [shape] for name in cell.states}, bottoms.x, bottoms.initial)
     initial = [build.reshape(value, shape[1:], hint="initial") for (value,) in states.initial]
-    cont = None if build.options.cont == "drop" else bottoms.cont
-    ran = run_over_maps(build, cell, gates, cont, initial, before=before)
+    ran = run_over_maps(build, cell, gates, bottoms.cont, initial, before=before)
     last = [[build.reshape(value, shape, hint="last")] for value in ran.states]
     return [ran.outputs[0], *states.leave(last)]

@@ -13,7 +13,6 @@ from prototrt.surgery.ir import element_count
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
     RecurrentBottoms,
-    fitted_indicator,
     read_bottoms,
 )
 from prototrt.surgery.layers.recurrent.options import (
@@ -106,8 +105,7 @@ def recurrent(
     check_options(layer, recurrent_type.options)
     states = recurrent_type.form.states if param.expose_hidden else ()
     expected = ExpectedBottoms(recurrent_type.statics, bool(param.sequence_lengths), states)
-    cont = fitted_indicator(build, cont, x.shape[:2])
-    bottoms = read_bottoms(build, layer, x, cont, others, expected, drops_cont=build.options.cont == "drop")
+    bottoms = read_bottoms(build, layer, x, cont, others, expected)
     stack = _stack(build, layer, recurrent_type, bottoms)
     _check_initial(bottoms, stack)
     layer_states = LayerStates(build, stack.state_shapes(bottoms.streams), x, bottoms.initial)
@@ -140,11 +138,11 @@ def _stack(
 
 def _check_initial(bottoms: RecurrentBottoms, stack: Stack) -> None:
     """Refuse exposed initial states that do not fit."""
-    for index, (value, sizes) in enumerate(zip(bottoms.initial, stack.state_sizes.values(), strict=False)):
-        if len(set(sizes)) > 1:
-            raise NetError(
-                "states expose_hidden with layers of different sizes",
-                because="the states of all layers are one blob",
-                fix="give all layers one size, or omit expose_hidden, so that states become bindings",
-            )
-        bottoms.expect(bottoms.first_state + index, value, (len(sizes), bottoms.streams, sizes[0]))
+    shapes = [*stack.state_shapes(bottoms.streams).values()] if bottoms.initial else []
+    if any(len(of_state) > 1 for of_state in shapes):
+        raise NetError(
+            "states expose_hidden with layers of different sizes",
+            because="the states of all layers are one blob",
+            fix="give all layers one size, or omit expose_hidden, so that states become bindings",
+        )
+    bottoms.expect_states(*(shape for shape, *_ in shapes))
