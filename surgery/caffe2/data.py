@@ -113,11 +113,7 @@ def scatter_assign(build: Builder, operator: Operator, data: Value, index: Value
         constant_array(build, operator, position, value) for position, value in enumerate((data, index, rows))
     )
     if array.ndim == 0:
-        raise ShapeError(
-            "shape is (), expected at least one axis",
-            blob=f'input "{operator.bottom_blob(0)}"',
-            fix=GIVE_SHAPES_AND_INIT_NET,
-        )
+        raise misfit(operator, 0, array, "at least one axis")
     if values.shape != (*places.shape, *array.shape[1:]) or places.ndim != 1:
         raise misfit(operator, 2, values, (*places.shape, *array.shape[1:]))
     if places.size and not 0 <= places.min() <= places.max() < len(array):

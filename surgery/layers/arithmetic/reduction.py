@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.advice import CUT_BEFORE_LAYER
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
@@ -86,11 +86,7 @@ def argmax(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """
     param = layer.param
     if not x.shape:
-        raise ShapeError(
-            "shape is (), expected at least one axis",
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            fix=CUT_BEFORE_LAYER,
-        )
+        raise misfit(layer, 0, x, "at least one axis", CUT_BEFORE_LAYER)
     if param.HasField("axis"):
         axis = canonical_axis(param.axis, x.shape, "axis")
         values, indices = _top(build, layer, axis, x)

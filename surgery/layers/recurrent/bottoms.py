@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototrt.caffe_proto import Layer
-from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
@@ -94,13 +94,9 @@ class RecurrentBottoms:
     def expect(self, index: int, value: Value, shape: tuple[Dim, ...]) -> None:
         if value.shape == shape:
             return
-        raise ShapeError(
-            f"shape is {value.shape}, expected {shape}",
-            blob=bottom(self.layer, index),
-            because=f"{_size_text('T', self.steps)} and {_size_text('N', self.streams)},"
-            f" the first dimensions of {bottom(self.layer, 0)}",
-            fix=self.advice(index, value, shape),
-        )
+        sizes = f"{_size_text('T', self.steps)} and {_size_text('N', self.streams)}"
+        because = f"{sizes}, the first dimensions of {bottom(self.layer, 0)}"
+        raise misfit(self.layer, index, value, shape, self.advice(index, value, shape), because)
 
     def expect_states(self, *shapes: Shape) -> None:
         """Refuse exposed initial states of other shapes."""

@@ -156,12 +156,12 @@ def filter_layer(build: LayerBuilder, layer: Layer, x: Value, y: Value, *others:
 def _items(layer: Layer, selector: Value) -> int:
     """How many items a selector chooses from."""
     if not selector.shape or any(dim != 1 for dim in selector.shape[1:]):
-        raise ShapeError(
-            f"shape is {selector.shape}, expected (N,), optionally followed by axes of size 1",
-            blob=f'bottom "{layer.bottom_blob(len(layer.bottoms) - 1)}"',
-            because="the last bottom of a Filter says which items stay",
-            fix="add a Reshape before this layer to give this bottom one axis",
+        expected, because = (
+            "(N,), optionally followed by axes of size 1",
+            "the last bottom of a Filter says which items stay",
         )
+        fix = "add a Reshape before this layer to give this bottom one axis"
+        raise misfit(layer, len(layer.bottoms) - 1, selector, expected, fix, because)
     return fixed(selector.shape[0], "the number of items")
 
 

@@ -246,13 +246,12 @@ def reorg(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     rows, columns = (computable(size, f"axis {axis}") for axis, size in enumerate(sizes[1:], 2))
     is_reverse = bool(layer.param.reverse)
     if channels % stride**2 or (not is_reverse and None in (divide(rows, stride), divide(columns, stride))):
-        raise ShapeError(
-            f"shape is {x.shape}, expected channels that {stride**2} divides"
-            + ("" if is_reverse else f", and a height and a width that {stride} divides"),
-            blob=f'bottom "{layer.bottom_blob(0)}"',
-            because=f"stride is {stride}",
-            fix="use another stride, or an input of another size",
+        sides = "" if is_reverse else f", and a height and a width that {stride} divides"
+        expected, fix = (
+            f"channels that {stride**2} divides{sides}",
+            "use another stride, or an input of another size",
         )
+        raise misfit(layer, 0, x, expected, fix, f"stride is {stride}")
     few = channels // stride**2
     if is_reverse:
         y = build.reshape(x, (items, stride, stride, few, rows, columns))
