@@ -34,9 +34,6 @@ class Count(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return ()
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def evaluate(self) -> list[Array]:
         size, first, step = (fixed(number, "a size") for number in (self.size, self.first, self.step))
         return [first + step * np.arange(size, dtype=np.int32)]

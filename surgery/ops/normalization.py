@@ -36,9 +36,6 @@ class Affine(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return ()
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def evaluate(self, x: Array, scale: Array, shift: Array) -> list[Array]:
         per_channel = (-1, *(1,) * (x.ndim - 2))
         return [x * scale.reshape(per_channel) + shift.reshape(per_channel)]
@@ -61,9 +58,6 @@ class LRN(Op):
 
     def mixes(self, rank: int) -> Collection[int]:
         return (1,)
-
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
 
     def evaluate(self, x: Array) -> list[Array]:
         half = self.size // 2

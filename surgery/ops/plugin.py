@@ -60,8 +60,5 @@ class Plugin(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return range(rank)
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def evaluate(self, *inputs: Array) -> list[Array]:
         return self.meaning.evaluate(dict(self.fields), *inputs)

@@ -60,9 +60,6 @@ class BodyOp(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return range(rank)  # what the body does along its axes is in its primitives
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
         if len(inputs) != len(self.body.inputs):
             return [f"it reads {len(inputs)} values, but its body has {len(self.body.inputs)} inputs"]

@@ -133,9 +133,6 @@ class Compress(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return ()
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def faults(self, inputs: Sequence[Value]) -> Sequence[str]:
         return []  # whether a number is 0 can be seen in any type
 

@@ -188,9 +188,6 @@ class ReverseSequence(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return (0,)
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def evaluate(self, x: Array, lengths: Array) -> list[Array]:
         LengthsRule().refuse_outside(lengths, len(x))
         y = np.array(x)

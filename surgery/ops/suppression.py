@@ -35,9 +35,6 @@ class NonMaxSuppression(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return (1,)
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
     def evaluate(self, boxes: Array, is_candidate: Array) -> list[Array]:
         kept = is_candidate.copy()
         for corners, row in zip(boxes, kept, strict=True):

@@ -22,9 +22,6 @@ class Images(Op):
     def mixes(self, rank: int) -> Collection[int]:
         return ()
 
-    def renumbered(self, places: Sequence[int]) -> Op | None:
-        return None
-
 
 def sizes_of(size: Size) -> str:
     """A size for a message: one number, or the smallest and the largest."""
