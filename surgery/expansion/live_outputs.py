@@ -78,7 +78,9 @@ def refuse_dead_end(model: Model, part: NeededPart, options: RewriteOptions, fra
     raise NetError(
         "no output depends on an input that is not a state",
         where=model.file,
-        because=Worded("their data come from {}", listed([layer.origin.subject for layer in sources]))
+        because=Worded(
+            "their data come from {}", listed([f'layer "{layer.name}" ({layer.type})' for layer in sources])
+        )
         if sources
         else None,
         fix=_fix(model, [top for layer in sources for top in layer.tops], part.outputs, framework),

@@ -106,7 +106,7 @@ def lstm_topic(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others
     """LSTM with two static inputs, the second one a topic. From JEDDi-Net.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
-    RecurrentBottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) after x_static.
+    Bottoms and tops: as of LSTM, with x_topic (N, ...) or (T, N, ...) after x_static.
     Blobs: W_xc, b_c, W_xc_static, W_xc_topic, W_hc.
     Source: VisionLearningGroup/JEDDi-Net, caffe3d.
     """

@@ -57,7 +57,7 @@ def rnn(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Value
     """Plain recurrence: ``h' = tanh(W_xh x + W_hh h + b_h)``, top ``tanh(W_ho h' + b_o)``.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; MatMul, Add, TanH; a state input and output.
-    RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone.
+    Bottoms and tops: as of LSTM, with h_0 and h_T alone.
     Blobs: W_xh (H, D), b_h (H,), [W_xh_static (H, S)], W_hh (H, H), W_ho (H, H), b_o (H,). Or one blob, as cuDNN
     packs it, of a recurrence with ReLU whose state is the top.
     Source: caffe ``src/caffe/layers/recurrent_layer.cpp``, ``rnn_layer.cpp``.
@@ -74,7 +74,7 @@ def gru(
     """Gated recurrent unit; ``linear_before_reset`` resets after the product, as cuDNN does.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
-    RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
+    Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
     Blobs: W_xc (3H, D), b_c (3H,), [W_xc_static (3H, S)], W_hc (3H, H), with linear_before_reset
     b_hc (3H,); gates r, z, n.
     Source: docs/recurrent.md.
@@ -89,7 +89,7 @@ def vanilla_rnn(
     """``h' = tanh(W_xc x + W_hc h + b_c)``, which is the top; ``candidate_activation`` replaces tanh.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; a state input and output.
-    RecurrentBottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
+    Bottoms and tops: as of LSTM, with h_0 and h_T alone; cont may be left out if nothing follows it.
     Blobs: W_xc (H, D), b_c (H,), [W_xc_static (H, S)], W_hc (H, H).
     Source: docs/recurrent.md.
     """
