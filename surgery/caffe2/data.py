@@ -75,12 +75,12 @@ def constant(build: Builder, operator: Operator, *like: Value) -> list[Value]:
     """
     arguments = operator.arguments
     holds_shape = bool(like) and arguments.flag("input_as_shape")
-    stated = sizes_of(build, operator, "shape", 0, like[0] if holds_shape else None)
+    sizes = sizes_of(build, operator, "shape", 0, like[0] if holds_shape else None)
     if like and not holds_shape:
         element_count(like[0].shape, "a size of the constant")
-        stated = [int(size) for size in like[0].shape]
+        sizes = [int(size) for size in like[0].shape]
     more = arguments.integers("extra_shape")
-    shape = (*stated, *more)
+    shape = (*sizes, *more)
     if any(size < 0 for size in shape):
         has_shape = not like or any(size < 0 for size in more)
         raise ShapeError(

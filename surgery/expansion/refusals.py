@@ -274,7 +274,7 @@ def refuse_unsuited_shapes(
 def _without_shapes(options: RewriteOptions, names: Mapping[str, Sizes]) -> RewriteOptions:
     """The options without the shapes of these blobs."""
     shapes, profile = shapes_of_options(options), profile_of(options)
-    stated = {
+    options_by_name = {
         "shapes": shapes,
         "min_shapes": profile.min,
         "opt_shapes": profile.opt,
@@ -282,7 +282,7 @@ def _without_shapes(options: RewriteOptions, names: Mapping[str, Sizes]) -> Rewr
     }
     others: dict[str, Any] = {
         option: {name: shape for name, shape in each.items() if name not in names}
-        for option, each in stated.items()
+        for option, each in options_by_name.items()
     }
     return replace(options, **others)
 
