@@ -52,7 +52,7 @@ def make_ours(graph: Graph) -> None:
 
 @pytest.mark.slow
 @given(net=NAMES, names=FOUR)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_names(net: str, names: list[str]) -> None:
     make_ours(graph_of(net, names))
 

@@ -88,7 +88,8 @@ def test_a_wrong_engine_is_found(unpacked_goldens: Path) -> None:
     def forgetful(graph: Graph, **options: Any) -> prototrt.Session:
         return Forgetful(session_of(graph).engine, **options)
 
-    found = verdicts(goldens.goldens(unpacked_goldens, forgetful))
+    checks = goldens.goldens(unpacked_goldens, forgetful)
+    found = verdicts(check for check in checks if check.what.startswith(("lstm_carry", "lstm_static")))
     assert found["lstm_carry, loop, fp32"] == "WRONG"
     assert found["lstm_carry, fp16"] == "WRONG"
     assert found["lstm_static, loop, fp32"] == "ok"

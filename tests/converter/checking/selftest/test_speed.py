@@ -44,6 +44,7 @@ def test_the_net_that_is_timed(steps: int, sequence: Form, precision: Precision)
 @pytest.mark.slow
 def test_timings_on_a_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "torch_with_gpu", lambda: None)
+    monkeypatch.setattr(speed, "PRECISIONS", ("fp16",))
 
     def built(graph: Any, **options: Any) -> prototrt.Session:
         prototrt.build(graph, backend="rtx")
