@@ -30,7 +30,9 @@ class LoadOptions(Options):
         Phase, "The phase to read the net for; by default TEST.", shown="[test|train]"
     )  # a field
     level: int = option("The NetState level to read the net for; by default 0.", 0, shown="N")
-    stages: Names = option("The NetState stages to read the net for.", (), shown="NAME", called="net_stage")
+    stages: Names = option(
+        "The NetState stages to read the net for.", (), shown="NAME", called="net_stage", once="stage"
+    )
     random_weights: int | None = at_least(0, "Draw random weights from this seed.", shown="SEED")
     allow_unknown: bool = option("Drop unknown fields that only matter to training.", False)
     overrides: Overrides | None = option(

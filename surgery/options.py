@@ -110,6 +110,7 @@ class RewriteOptions(Options):
         " an output.",
         shown="BLOB",
         called="output",
+        once="outputs",
     )
     keep_constant: Names = option(
         "Blobs that DummyData or an init net fills, to be kept constant where no output depends on an input.",

@@ -1,7 +1,8 @@
-"""What a new user sees of the commands: help, no wider than the terminal, and what old spellings are now."""
+"""What a new user sees of the commands: help, no wider than the terminal, and what old spellings of options mean."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import main
+from prototrt.converter.front.commandline.foreign_options import in_words_of_today
+from prototrt.converter.front.commandline.options.groups import FieldOption
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
+
+NETS = """
+input: "x" input_shape { dim: 1 dim: 4 }
+layer { name: "all" type: "TanH" bottom: "x" top: "y" }
+layer { name: "some" type: "TanH" bottom: "y" top: "z" include { stage: "deep" } }
+"""
 
 
 def commands(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -21,6 +30,12 @@ def commands(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...],
 
 
 COMMANDS = dict(commands(main))
+OLD = {
+    (*names, option.once): option.opts[0]
+    for names, command in COMMANDS.items()
+    for option in command.params
+    if isinstance(option, FieldOption) and option.once
+}
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -54,20 +69,45 @@ def test_without_arguments_the_help_is_printed(group: tuple[str, ...]) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (2, done(*group, "--help").stdout, "")
 
 
+def test_no_old_spelling_is_in_a_help() -> None:
+    assert {old[-1] for old in OLD} == {"--stage", "--outputs", "--profile"}
+    for (*names, old), new in OLD.items():
+        words = done(*names, "--help").stdout.split()
+        assert new in words
+        has_another = any(old in option.opts for option in COMMANDS[tuple(names)].params)
+        assert (old in words) == has_another, (names, old)
+
+
+def test_an_old_spelling_means_what_it_did() -> None:
+    for old in ("--stage", "--net-stage"):
+        Path("net.prototxt").write_text(NETS)
+        result = done("inspect", "net.prototxt", old, "deep", "--json")
+        assert [layer["name"] for layer in json.loads(result.stdout)["layers"]] == ["x", "all", "some"]
+        warning = "warning: --stage is --net-stage now: the next release no longer knows the old spelling\n"
+        assert result.stderr == (warning if old == "--stage" else "")
+
+
 @pytest.mark.parametrize(
-    ("name", "old", "new"),
+    ("name", "words", "meant"),
     [
-        ("deploy", "--stage", "--net-stage"),
-        ("run", "--outputs", "--output"),
-        ("bench", "--profile", "`prototrt bench --layer-times`"),
+        ("run", ["--outputs", "a,b", "-o", "c"], ["--output", "a", "--output", "b", "-o", "c"]),
+        ("run", ["--outputs=all"], ["--output", "all"]),
+        ("bench", ["--profile", "net"], ["--layer-times", "net"]),
+        ("convert", ["--profile", "N=1..2"], None),
+        ("dot", ["--stage", "lowred"], None),
+        ("inspect", ["--stage", "rewritten"], None),
+        ("inspect", ["--stage=deep"], ["--net-stage", "deep"]),
+        ("verify", ["--", "--stage", "x"], None),
     ],
 )
-def test_a_spelling_of_version_0_2_is_explained(name: str, old: str, new: str) -> None:
-    result = run(name, DEPLOY, old, "x")
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
-        2,
-        f"Error: No such option '{old}'. Did you mean {new}?",
-    )
+def test_words_of_today(name: str, words: list[str], meant: list[str] | None) -> None:
+    today, warnings = in_words_of_today(words, main.commands[name])
+    assert (today, bool(warnings)) == (words if meant is None else meant, meant is not None)
+
+
+def test_a_quiet_command_keeps_quiet() -> None:
+    Path("net.prototxt").write_text(NETS)
+    assert done("-q", "deploy", "net.prototxt", "--stage", "deep", "-o", "new.prototxt").stderr == ""
 
 
 @pytest.fixture(autouse=True)

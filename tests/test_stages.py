@@ -73,8 +73,10 @@ def test_stages_of_the_net_state_keep_their_option(tmp_path: Path) -> None:
     net.write_text(
         LSTM + 'layer { name: "extra" type: "TanH" bottom: "h" top: "more" include { stage: "deep" } }\n'
     )
-    shown = done("inspect", str(net), "--net-stage", "deep", "--stage", "rewritten").stdout
-    assert "more: float32[3, 2, 5] = TanH(h)" in shown
+    for option in ("--stage", "--net-stage"):
+        result = done("inspect", str(net), option, "deep", "--stage", "rewritten")
+        assert "more: float32[3, 2, 5] = TanH(h)" in result.stdout
+        assert ("--stage is --net-stage now" in result.stderr) == (option == "--stage")
     assert "more" not in done("inspect", str(net), "--stage", "rewritten").stdout
 
 

@@ -51,8 +51,8 @@ def option(meaning: str, default: object = None, **further: Any) -> Any:
     """A field. Python, the command line and docs/commands.md show its meaning, each in its own words.
 
     Other metadata: ``shown`` stands for a value in help; ``called`` are the names that the command line and lists of
-    models have for it; ``reads`` marks the name of a file to read, ``writes`` that of a file to write, by the suffixes
-    that it may have.
+    models have for it, ``once`` the name that it had before; ``reads`` marks the name of a file to read, ``writes``
+    that of a file to write, by the suffixes that it may have.
     """
     return field(default=default, metadata={"meaning": meaning, **further})
 

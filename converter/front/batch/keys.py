@@ -43,7 +43,9 @@ OUTPUTS = tuple(name for name, each in FIELDS.items() if "writes" in each.metada
 CONTENT = tuple(name for name in FILES if "writes" not in FIELDS[name].metadata)
 """Files that decide what is computed. What a conversion also updates changes the time that it takes."""
 _CALLED = {
-    called: name for name, each in FIELDS.items() for called in each.metadata.get("called", "").split()
+    called: name
+    for name, each in FIELDS.items()
+    for called in (*each.metadata.get("called", "").split(), each.metadata.get("once", name))
 }
 """Keys that are called as on the command line."""
 

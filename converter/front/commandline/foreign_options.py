@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from prototrt.caffe_proto.common.suggestions import choices, close_names
+from prototrt.converter.front.commandline.options.groups import FieldOption
 
 _BY_COMMAND = "`prototrt {}`"
 _MEANINGS = {
@@ -46,7 +47,6 @@ _MEANINGS = {
     "loadinputs": _BY_COMMAND.format("run --inputs FILE.npz"),
     "exportoutput": _BY_COMMAND.format("run -o FILE.npz"),
     "iterations": _BY_COMMAND.format("bench --calls"),
-    "profile": _BY_COMMAND.format("bench --layer-times"),
     "dumpprofile": _BY_COMMAND.format("bench --layer-times"),
     "exportprofile": _BY_COMMAND.format("bench --layer-times --json"),
     "skipinference": "to leave it out: converting runs nothing",
@@ -55,6 +55,32 @@ _MEANINGS = {
     **dict.fromkeys(("trustkey", "trustlabel", "trustnotbefore"), _BY_COMMAND.format("run --trust DIGEST")),
 }
 """By the spelling of others without dashes and capitals. Options of ours with the same letters need no row."""
+
+
+def in_words_of_today(arguments: Sequence[str], command: click.Command) -> tuple[list[str], list[str]]:
+    """The arguments with each option that has another spelling now as it is spelled now, and a warning of each.
+
+    An old spelling of an option that repeats could have several values with commas between them.
+    """
+    own = {spelling: each for each in command.params for spelling in each.opts}
+    renamed = {each.once: each for each in command.params if isinstance(each, FieldOption) and each.once}
+    words, warnings, rest = [], {}, iter(arguments)
+    for word in rest:
+        old, equals, value = word.partition("=")
+        option, other = renamed.get(old), own.get(old)
+        if option is None or (other is not None and not option.is_shared):
+            words += [word, *(rest if word == "--" else ())]
+            continue
+        if not (equals or option.is_flag):
+            value = next(rest, "")
+        if other is not None and isinstance(other.type, click.Choice) and value in other.type.choices:
+            words += [old, value]
+            continue
+        new = option.opts[0]
+        values = value.split(",") if option.multiple else [value]
+        words += [new] if option.is_flag else [part for each in values for part in (new, each)]
+        warnings[old] = f"{old} is {new} now: the next release no longer knows the old spelling"
+    return words, [*warnings.values()]
 
 
 def explained(error: click.NoSuchOption) -> click.UsageError:

@@ -19,7 +19,7 @@ from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.front.commandline.failures import failure_of
-from prototrt.converter.front.commandline.foreign_options import explained
+from prototrt.converter.front.commandline.foreign_options import explained, in_words_of_today
 from prototrt.converter.front.commandline.options.common import (
     Verbosity,
     refuse_files_read_and_written,
@@ -27,12 +27,14 @@ from prototrt.converter.front.commandline.options.common import (
 )
 from prototrt.converter.front.commandline.options.parameter_types import with_one_word_each
 from prototrt.converter.front.commandline.options.sections import write_sections
-from prototrt.converter.front.commandline.printing import PRINTED, show, show_lines, show_waiting
+from prototrt.converter.front.commandline.printing import PRINTED, show, show_lines, show_waiting, warn
 from prototrt.converter.front.commandline.stopping import StopRequest, was_interrupted
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
 
+_RENAMED = "prototrt.renamed"
+"""In the context of a command: warnings of old spellings."""
 _CONVERTS = frozenset({"convert", "deepstream", "deploy", "inspect", "new-rule", "triton", "upgrade"})
 """Commands that need NumPy, and do not compute nets."""
 _THREADS = "OPENBLAS_NUM_THREADS"
@@ -92,8 +94,9 @@ class GuardedCommand(_Program):
         write_sections(self, ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words, ctx.meta[_RENAMED] = in_words_of_today(with_one_word_each(args), self)
         try:
-            return super().parse_args(ctx, with_one_word_each(args))
+            return super().parse_args(ctx, words)
         except click.NoSuchOption as error:
             raise explained(error) from error
 
@@ -102,6 +105,7 @@ class GuardedCommand(_Program):
             if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal lacks become as \u2603
                 sys.stdout.reconfigure(errors="backslashreplace")
             refuse_files_read_and_written(ctx)
+            warn(ctx.meta.get(_RENAMED, ()))
             if self.name in _CONVERTS and not ctx.params.get("verify"):
                 _import_numpy_in_one_thread()
             with _log_to_stderr(verbosity()), show_waiting(visible_line(ctx.command_path)), silent():

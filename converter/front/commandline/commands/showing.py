@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prototrt.caffe_proto import Model
 
 
-@command(net_arguments, print_after_option)
+@command(net_arguments, field_option(LoadOptions, "stages", is_shared=True), print_after_option)
 def inspect(
     model: str,
     loading: LoadOptions,

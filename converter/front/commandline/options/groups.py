@@ -19,10 +19,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FieldOption(click.Option):
-    """An option whose help is the meaning of a field, in the words of the command line."""
+    """An option whose help is the meaning of a field, in the words of the command line.
 
-    def __init__(self, *args: Any, meaning: str, **attributes: Any) -> None:
+    ``once`` is the spelling that it had before, by the field's name for it. Where the command calls another option so,
+    that one counts; if it ``is_shared``, only with the values that the other one takes.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        meaning: str,
+        once: str | None = None,
+        is_shared: bool = False,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*args, **attributes)
+        self.once, self.is_shared = None if once is None else f"--{once.replace('_', '-')}", is_shared
         self.meaning = Worded("{} Repeatable.", meaning) if self.multiple else meaning
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
@@ -77,6 +89,7 @@ def field_option(kind: type[Any], name: str, **attributes: Any) -> Callable[[F],
     declared: dict[str, Any] = {
         "cls": FieldOption,
         "meaning": data["meaning"],
+        "once": data.get("once"),
         "type": _type_for(option_field),
     }
     if default is MISSING:

@@ -57,7 +57,7 @@ class BenchOptions(Options):
     """What ``prototrt bench`` measures."""
 
     calls: int = at_least(1, "How many calls to time; by default 100.", 100, most=MOST_CALLS)
-    layer_times: bool = option("Also print the time of each layer.", False)
+    layer_times: bool = option("Also print the time of each layer.", False, once="profile")
 
 
 selftest_options = options(
