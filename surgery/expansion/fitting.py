@@ -48,6 +48,21 @@ def usual_shapes(shapes: Letters) -> dict[str, Sizes]:
     return {name: tuple(map(_usual, sizes)) for name, sizes in shapes.items()}
 
 
+def _sizes_of_pairs(shapes: Letters) -> Letters:
+    """Sizes for letters as in the first input with as many axes that states some: data layers make pairs of images."""
+    examples: dict[int, Sequence[int | str]] = {}
+    for sizes in shapes.values():
+        if any(isinstance(size, int) for size in sizes):
+            examples.setdefault(len(sizes), sizes)
+    return {
+        name: [
+            other if isinstance(size, str) else size
+            for size, other in zip(sizes, examples.get(len(sizes), sizes), strict=True)
+        ]
+        for name, sizes in shapes.items()
+    }
+
+
 def _usual(size: int | str) -> int:
     return size if isinstance(size, int) else USUAL.get(size) or (int(size) if size.isdecimal() else 1)
 
@@ -70,6 +85,7 @@ def search_shapes(
     if _reads_lines(layers):
         search.resize(_LINES)
     search.improve(usual_shapes(shapes))
+    search.improve(usual_shapes(_sizes_of_pairs(shapes)))
     search.expect()
     search.follow_cont()
     for others in (_slice_sizes, _usual_sizes, _slice_sizes):

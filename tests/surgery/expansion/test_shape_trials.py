@@ -57,6 +57,11 @@ OPEN, FIXED_CONT = (
     f'layer {{ name: "cont" type: "ContinuationIndicator" top: "cont" continuation_indicator_param {{ {sizes} }} }}'
     for sizes in ("time_step: 96 batch_size: 1", "time_step: 30 batch_size: 4")
 )
+PAIRS = """
+layer { name: "pairs" type: "PairData" top: "data" top: "other"
+  pair_data_param { batch_size: 4 crop_size: 20 } }
+layer { name: "join" type: "Concat" bottom: "data" bottom: "other" top: "join" }
+"""
 ROWS = 'layer { name: "rows" type: "Reshape" bottom: "conv" top: "rows" reshape_param { shape { dim: [5, -1] } } }'
 
 
@@ -94,6 +99,11 @@ CASES = {
     "rows of a Reshape": (
         DATA + CONV.replace("5 } }", "224 } }") + ROWS,
         fits("5, 3, 224, 224", "(C is a guess)"),
+    ),
+    "the other image of a pair": (
+        PAIRS,
+        'give the shapes: shapes={"data": (4, C, 20, 20), "other": (N, C, H, W)}; the layers fit with'
+        ' shapes={"data": (4, 3, 20, 20), "other": (4, 3, 20, 20)} (C is a guess)',
     ),
     "none": (
         DATA + NEVER,
