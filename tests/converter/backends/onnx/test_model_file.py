@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.errors import (
     ShapeError,
     UnreadableFileError,
 )
-from prototrt.converter.backends.onnx import programs
+from prototrt.converter.backends.onnx import export, programs
 from prototrt.converter.backends.onnx.file import write_model
 from prototrt.converter.files.writing.publication import Publication
 from prototrt.tests.command_line import run
@@ -166,7 +166,7 @@ def test_programs_write_no_names_to_the_terminal(
         model.graph.node[0].op_type = model.graph.node[0].name = "\x1b]0;owned\x07"
         write_model(files, path, model, weights)
 
-    monkeypatch.setattr(programs, "write_model", write_damaged)
+    monkeypatch.setattr(export, "write_model", write_damaged)
     graph = prototrt.rewrite(loaded(tmp_path, inputs_of({"x": (1, 3)}) + TANH))
     with pytest.raises(BuildError, match=f"^{program} refuses the model\n") as caught:
         prototrt.Session(graph, on=program)
