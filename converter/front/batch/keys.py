@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.common.options import Options, one_name, option_fields, refuse_bad_value, type_of
-from prototrt.caffe_proto.common.suggestions import choices
+from prototrt.caffe_proto.common.suggestions import choices, close_names
 from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.files import written_values
 from prototrt.converter.files.written_values import Notation, notation_of
@@ -50,14 +50,26 @@ _CALLED = {
 """Keys that are called as on the command line."""
 
 
+def is_key(key: str) -> bool:
+    """Whether a model may have it."""
+    name = key.replace("-", "_")
+    return key in OWN_KEYS or name in FIELDS or name in _CALLED
+
+
 def option_of(key: str, place: Place) -> str:
     """The option that a key means, whichever dashes it has; raises where there is none."""
+    if not is_key(key):
+        raise place.error(f'there is no key "{key}"', fix=_fix_of_key(key))
     name = key.replace("-", "_")
-    if name not in FIELDS and name not in _CALLED:
-        raise place.error(
-            f'there is no key "{key}"', fix=f"write {choices(key, [*OWN_KEYS, *map(shown, FIELDS)])}"
-        )
     return _CALLED.get(name, name)
+
+
+def _fix_of_key(key: str) -> str:
+    """Similar keys; otherwise those of lists alone, because the options are too many to name."""
+    names = [*OWN_KEYS, *map(shown, FIELDS)]
+    if close_names(key, names):
+        return f"write {choices(key, names)}"
+    return f"write {', '.join(OWN_KEYS)} or an option of convert or verify"
 
 
 def shown(name: str) -> str:

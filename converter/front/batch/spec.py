@@ -15,6 +15,7 @@ from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError, raise_all
 from prototrt.caffe_proto.common.memory import bytes_from_text
+from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.recognition import open_input
 from prototrt.caffe_proto.weights_choice import no_weights_error, two_sources_error
 from prototrt.converter.checking.machines.targets import find_target
@@ -27,6 +28,7 @@ from prototrt.converter.product import Product
 
 MOST_MODELS = 100_000
 """Of one matrix: a list of more would take longer to read than anyone waits."""
+_TOP_KEYS = ("defaults", "models")
 _FORMATS = {"plan": ".plan", "onnx": ".onnx", "torch": ".py"}  # a program has a target
 _MOST_SECONDS, _MOST_BYTES = 10**9, 2**62  # what systems can count
 _GLOB = re.compile(r"[*?\[]")
@@ -39,9 +41,9 @@ def read_models(path: str, folder: str) -> list[Entry]:
     root = read_yaml(path)
     top = root.items("the file")
     problems = [
-        place.error(f'there is no key "{key}"', fix="write defaults or models")
+        place.error(f'there is no key "{key}"', fix=_fix_of_top_key(key))
         for key, place in top.items()
-        if key not in ("defaults", "models")
+        if key not in _TOP_KEYS
     ]
     if "models" not in top:
         problems.append(root.error("there are no models", fix="write models: and a list of models"))
@@ -57,6 +59,12 @@ def read_models(path: str, folder: str) -> list[Entry]:
         problems.append(top["models"].error("the list has no models", fix="add models to the list"))
     raise_all([*problems, *_same_names(entries), *_same_outputs(entries)])
     return entries
+
+
+def _fix_of_top_key(key: str) -> str:
+    if keys.is_key(key):
+        return f"indent {key}, so that it belongs to a model or to defaults"
+    return f"write {choices(key, _TOP_KEYS)}"
 
 
 def _fields(defaults: Fields, place: Place) -> Fields:
@@ -101,7 +109,9 @@ def _matches(place: Place, base: Path) -> list[str]:
         return [text]
     matches = sorted(glob.glob(text, recursive=True))
     if not matches:
-        raise place.error(f'no file is called "{text}"')
+        raise place.error(
+            f'no file is called "{text}"', fix="correct the pattern, which begins at the folder of the list"
+        )
     return matches
 
 
@@ -188,7 +198,10 @@ def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
         return text
     matches = sorted(glob.glob(text, recursive=True))
     if len(matches) != 1:
-        raise place.error(f'{len(matches) or "no"} files are called "{text}", expected one')
+        raise place.error(
+            f'{len(matches) or "no"} files are called "{text}", expected one',
+            fix="use a pattern that fits one file for each prototxt, or give such a model its own entry",
+        )
     return matches[0]
 
 

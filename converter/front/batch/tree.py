@@ -33,7 +33,8 @@ class Place:
 
     def text(self, what: str) -> str:
         if not isinstance(self.content, str) or self.is_null:
-            raise self.error(f"{what} is {self.kind}, expected a word or a number")
+            fix = "put a value that begins with { into quotes" if self._is_braced_word else None
+            raise self.error(f"{what} is {self.kind}, expected a word or a number", fix=fix)
         return self.content
 
     def truth(self, what: str) -> bool:
@@ -50,6 +51,11 @@ class Place:
         if not isinstance(self.content, list):
             raise self.error(f"{what} is {self.kind}, expected a list: lines that begin with -")
         return self.content
+
+    @property
+    def _is_braced_word(self) -> bool:
+        """Whether it is what YAML makes of ``{folder}`` without quotes."""
+        return isinstance(self.content, dict) and all(value.is_null for value in self.content.values())
 
     @property
     def kind(self) -> str:
@@ -84,12 +90,16 @@ def read_yaml(path: str) -> Place:
                 where=path,
                 fix=f"{_LIST} that names this prototxt",
             ) from error
-        raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}", fix=_LIST) from error
+        raise ConversionError(f"is not YAML: {error.problem}", where=f"{path}:{line}", fix=_SYNTAX) from error
     except yaml.YAMLError as error:
         raise ConversionError(f"is not YAML: {error}", where=path, fix=_LIST) from error
 
 
 _LIST = "write models: and a list of models"
+_SYNTAX = (
+    "look at this line and the one before: the keys of a model are aligned, with spaces; a space follows each colon;"
+    " values that begin with { or * are in quotes"
+)
 
 
 def _whole(node: Any, path: str) -> Place:

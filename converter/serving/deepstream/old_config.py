@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.files import read_regular
+from prototrt.caffe_proto.common.files import errors_for_user, read_regular
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.serving.deepstream.key_file import (
@@ -99,10 +99,14 @@ class OldConfig:
 
 
 def read_config(file: str) -> OldConfig:
-    """An old config. Raises ``OptionsError`` for a file that is none."""
+    """An old config. Raises ``OptionsError`` for a file that is none, and ``UnreadableFileError``."""
+    with errors_for_user(file, "a config of Gst-nvinfer"):
+        content = read_regular(file, "a config of Gst-nvinfer")
     try:
-        groups = groups_of(read_regular(file, "a config of Gst-nvinfer").decode("utf-8"))
-    except (OSError, UnicodeDecodeError, KeyFileError) as error:
+        groups = groups_of(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise _no_config(file, "it is not UTF-8") from error
+    except KeyFileError as error:
         raise _no_config(file, str(error)) from error
     if PROPERTY not in groups:
         raise _no_config(file, f"it has no group [{PROPERTY}]")

@@ -237,7 +237,8 @@ MISTAKES = {
     "no yaml": (
         "models: [\n",
         "models.yaml:2: is not YAML: expected the node content, but found '<stream end>'\n"
-        "  fix: write models: and a list of models",
+        "  fix: look at this line and the one before: the keys of a model are aligned, with spaces; a space follows"
+        " each colon; values that begin with { or * are in quotes",
     ),
     "a net": (
         'name: "net"\nlayer {\n}\n',
@@ -254,11 +255,31 @@ MISTAKES = {
     ),
     "unknown top key": (
         MODEL + "model: 1\n",
-        'models.yaml:4: there is no key "model"\n  fix: write defaults or models',
+        'models.yaml:4: there is no key "model"\n  fix: write models',
+    ),
+    "a top key that is like none": (
+        MODEL + "nets: 1\n",
+        'models.yaml:4: there is no key "nets"\n  fix: write defaults or models',
+    ),
+    "a key of a model without indentation": (
+        MODEL + "net-stage: deploy\n",
+        'models.yaml:4: there is no key "net-stage"\n'
+        "  fix: indent net-stage, so that it belongs to a model or to defaults",
     ),
     "unknown key": (
         MODEL + "  sequense: loop\n",
         'models.yaml:4: there is no key "sequense"\n  fix: write sequence',
+    ),
+    "a key that is like none": (
+        MODEL + "  model: a/deploy.prototxt\n",
+        'models.yaml:4: there is no key "model"\n'
+        "  fix: write name, prototxt, weights, format, needs, timeout, memory, cpu-time, file-size, matrix"
+        " or an option of convert or verify",
+    ),
+    "a placeholder without quotes": (
+        "models:\n- prototxt: a/deploy.prototxt\n  weights: {folder}\n",
+        "models.yaml:3: weights is a mapping, expected a word or a number\n"
+        "  fix: put a value that begins with { into quotes",
     ),
     "a key twice": (
         MODEL + "  random-weights: 2\n",
@@ -311,11 +332,13 @@ MISTAKES = {
     ),
     "nothing found": (
         "models:\n- prototxt: c*/x.prototxt\n  random-weights: 1\n",
-        'models.yaml:2: no file is called "c*/x.prototxt"',
+        'models.yaml:2: no file is called "c*/x.prototxt"\n'
+        "  fix: correct the pattern, which begins at the folder of the list",
     ),
     "several weights": (
         "models:\n- prototxt: a/deploy.prototxt\n  weights: '*/last.caffemodel'\n",
-        'models.yaml:3: 2 files are called "*/last.caffemodel", expected one',
+        'models.yaml:3: 2 files are called "*/last.caffemodel", expected one\n'
+        "  fix: use a pattern that fits one file for each prototxt, or give such a model its own entry",
     ),
     "an unknown word": (
         MODEL + "  name: '{foldr}'\n",

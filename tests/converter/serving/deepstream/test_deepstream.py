@@ -382,6 +382,27 @@ REFUSALS = {
         'old_config "words.txt" is not a config of Gst-nvinfer: line 1 is no group, key or comment\n'
         "  fix: give the file that config-file names in the [primary-gie] of your pipeline",
     ),
+    "an old config in other letters": (
+        MASKS,
+        {"old_config": "latin.txt"},
+        'old_config "latin.txt" is not a config of Gst-nvinfer: it is not UTF-8\n'
+        "  fix: give the file that config-file names in the [primary-gie] of your pipeline",
+    ),
+    "no old config": (
+        MASKS,
+        {"old_config": "word.txt"},
+        "word.txt: there is no such file\n  fix: did you mean words.txt?",
+    ),
+    "labels in other letters": (
+        MASKS,
+        {"labels": "latin.txt"},
+        'labels "latin.txt" is not UTF-8\n  fix: give a text file with the name of a class in each line',
+    ),
+    "no labels": (
+        MASKS,
+        {"labels": "word.txt"},
+        "word.txt: there is no such file\n  fix: did you mean words.txt?",
+    ),
 }
 
 
@@ -390,6 +411,7 @@ def test_refusals(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     Path("words.txt").write_text("cat\n")
     Path("two.txt").write_text("cat; wild\ndog\n")
+    Path("latin.txt").write_bytes(b"caf\xe9\n")
     text, options, message = REFUSALS[case]
     model = loaded(tmp_path, text, None, random_weights=1)
     options_of = DeepStreamOptions(**options)  # type: ignore[arg-type]
