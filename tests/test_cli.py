@@ -133,7 +133,21 @@ USAGE = {
     "a shape without a name": (
         ["inspect", DEPLOY, "--shape", "1x3"],
         "Invalid value for '--shape': \"1x3\" is not a shape: write the blob's name, a colon, and sizes of 1"
-        " or more with x between them, as in data:1x3x224x224",
+        " or more with x between them, as in data:1x3",
+    ),
+    "a shape after an equals sign": (
+        ["inspect", DEPLOY, "--shape", "data=20x1x32x16"],
+        "Invalid value for '--shape': \"data=20x1x32x16\" is not a shape: write the blob's name, a colon, and"
+        " sizes of 1 or more with x between them, as in data:20x1x32x16",
+    ),
+    "an option in the place of a number": (
+        ["convert", DEPLOY, "--random-weights", "-o", "a.onnx"],
+        "Invalid value for '--random-weights': the number is missing before -o",
+    ),
+    "a way with a longer name": (
+        ["verify", DEPLOY, WEIGHTS, "--on", "onnxruntime"],
+        "--on is 'onnxruntime', expected one of reference, network, onnx, onnx-lstm, torch, tensorrt-python,"
+        " opencv, openvino, openvino-f32, engine\n  fix: use --on onnx",
     ),
     "a shape with a zero": (
         ["inspect", DEPLOY, "--shape", "data:1x0"],

@@ -57,7 +57,9 @@ def test_run_on_a_device_that_the_way_does_not_have(on: str | None) -> None:
     way = [] if on is None else ["--on", on]
     result = run("run", STREAM, WEIGHTS, "--inputs", STREAM_IN, "-o", "out.npz", "--device", "cuda", *way)
     assert result.exit_code == 2
-    assert result.stderr.endswith("\nError: --device is for --on onnx, onnx-lstm, torch\n")
+    assert result.stderr.endswith(
+        "\nError: --device is for --on onnx, onnx-lstm, torch\n  fix: use --on onnx\n"
+    )
 
 
 def test_run_and_verify_on_a_device(tmp_path: Path) -> None:

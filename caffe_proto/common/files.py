@@ -26,6 +26,7 @@ _SPECIAL = (
     (stat.S_ISSOCK, "a socket"),
 )
 _URL = re.compile(r"[a-z]+://")
+_ON_A_DRIVE = re.compile(r"[A-Za-z]:(?!/)")
 LARGEST_TEXT = 64_000_000
 """Bytes of a text or a net without weights; the largest published prototxt has less than a sixtieth of that."""
 LARGEST_CACHE = 1_000_000_000
@@ -162,6 +163,8 @@ def _missing_file_fix(file: str) -> str:
         return "give the name of a file"
     if file.startswith("~"):
         return "write out the path: ~ stands for a folder only where a shell reads it"
+    if os.name != "nt" and _ON_A_DRIVE.match(file):
+        return f"write the path as this system does: in WSL, {file[:2]} is /mnt/{file[0].lower()}"
     if os.path.islink(file):
         return "link it to a file that is there, or give that file"
     path = Path(file)

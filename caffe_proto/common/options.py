@@ -128,7 +128,8 @@ def narrow(
     for choice in choices:
         if choice == word:
             return choice
-    likely: str = next(iter((*close_names(word, choices), *close)), choices[0])
+    shorter: list[str] = [choice for choice in choices if word.startswith(choice)]
+    likely: str = next(iter((*close_names(word, choices), *close, *shorter)), choices[0])
     raise OptionsError(
         Worded("{} is {}, expected one of {}", Option(name), repr(word), ", ".join(choices)),
         fix=Worded("use {}", Option(name, [likely] if in_list else likely)),

@@ -31,17 +31,19 @@ def shape_from_text(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _shape_meant(text: str) -> str:
-    """The shape that a text with other separators states: ``data:1,3,224,224``; else any shape."""
-    blob, _, sizes = text.rpartition(":")
-    numbers = re.fullmatch(r"[\[(]?\d+([ ,;*X]+\d+)*[\])]?", sizes)
-    return f"{blob or 'data'}:{'x'.join(re.findall('[0-9]+', sizes))}" if numbers else "data:1x3x224x224"
+    """The shape that a text with other separators states: ``data=1,3,224,224``; else any shape."""
+    *names, sizes = re.split("[:=](?=[^:=]*$)", text)
+    blob = "".join(names)
+    parts = re.findall("[0-9]+", sizes)
+    is_shape = re.fullmatch(r"[\[(]?\d+([ ,;*xX]+\d+)*[\])]?", sizes) and all(map(_is_size, parts))
+    return f"{blob or 'data'}:{'x'.join(parts)}" if is_shape else "data:1x3x224x224"
 
 
 def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
     """``data:[T*N]x3x224x224``: as ``shape_from_text``, with names and formulas in brackets for sizes that vary."""
     blob, colon, sizes = text.rpartition(":")
     parts = re.split(r"x(?![^\[]{0,1000}\])", sizes)
-    if re.fullmatch(r"[\dx]*", sizes) or not re.search(r"[A-Za-z]", sizes):
+    if re.fullmatch(r"([^:]+=)?[\dx]*", sizes) or not re.search(r"[A-Za-z]", sizes):
         return shape_from_text(text)
     if blob and re.fullmatch(r"(\d+|[A-Z])(x(\d+|[A-Z]))*", sizes):
         raise ValueError(

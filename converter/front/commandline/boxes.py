@@ -43,14 +43,17 @@ class BoxPicture:
     """
 
     def __init__(self, file: str, signature: Signature, labels: Sequence[str] = ()) -> None:
-        self.file, self._labels = file, labels
+        self.file, self._labels, self._count = file, labels, 0
         self._rows = _first(
             "output", "rows of a detector, such as DetectionOutput returns", signature.results
         )
         self._image = _first("input", "images of 1 or 3 channels", signature.inputs)
 
-    def write(self, calls: Sequence[Call], results: Sequence[Mapping[str, Array]]) -> None:
-        """All images of all calls, one below the other: the files at their own size, else the arrays."""
+    def write(self, calls: Sequence[Call], results: Sequence[Mapping[str, Array]]) -> str:
+        """All images of all calls, one below the other: the files at their own size, else the arrays.
+
+        Returns the file and what is on it, in a line.
+        """
         from PIL import Image
 
         drawn = [
@@ -66,6 +69,7 @@ class BoxPicture:
             top += image.height
         with atomic_write(self.file) as stream:
             whole.save(stream, format="PNG")
+        return f"{self.file}: {self._count} {'box' if self._count == 1 else 'boxes'}"
 
     def _images(self, call: Call) -> Iterator[tuple[Image, Part]]:
         """Each image of a call, and the part of it that the net saw."""
@@ -81,6 +85,7 @@ class BoxPicture:
         draw, side = ImageDraw.Draw(image), min(image.size)
         font = ImageFont.load_default(max(10, side // 30))
         for label, score, corners in _boxes(rows, image.size, part):
+            self._count += 1
             color = _COLORS[label % len(_COLORS)]
             draw.rectangle(corners, outline=color, width=max(2, side // 200))
             text = visible_line(f"{self._name(label)}: {score:.2f}")

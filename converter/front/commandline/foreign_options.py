@@ -40,6 +40,7 @@ _MEANINGS = {
     "model": "the caffemodel as second argument, without an option",
     "weights": "the caffemodel as second argument, without an option",
     "caffemodel": "the caffemodel as second argument, without an option",
+    **dict.fromkeys(("mean", "meanfile"), "--preprocess, with the training net"),
     "onnx": "the prototxt and the caffemodel as arguments; -o FILE.onnx writes ONNX",
     "notf32": "to leave it out: TF32 is off unless --tf32 is given",
     "stronglytyped": "to leave it out: engines are always strongly typed",

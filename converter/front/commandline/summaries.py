@@ -191,8 +191,13 @@ def _without_onnx(target: Target) -> list[str]:
     ]
 
 
-def report_of_calls(path: str, results: Sequence[Mapping[str, Array]], on: str, pixels: str) -> Report:
-    """Of calls, whose results were written to a file. ``on`` is the way of running, ``pixels`` what images became."""
+def report_of_calls(
+    path: str, results: Sequence[Mapping[str, Array]], on: str, pixels: str, boxes: str
+) -> Report:
+    """Of calls, whose results were written to a file.
+
+    ``on`` is the way of running, ``pixels`` what images became, ``boxes`` which were drawn.
+    """
     shapes = ", ".join(f"{name} {sizes(array.shape)}" for name, array in results[-1].items())
     outputs = {
         name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in results[-1].items()
@@ -200,6 +205,7 @@ def report_of_calls(path: str, results: Sequence[Mapping[str, Array]], on: str, 
     lines = [
         *([f"pixels   {pixels}"] if pixels else []),
         f"{path}: {plural(len(results), 'call')} on {on}, {shapes}",
+        *([boxes] if boxes else []),
     ]
     of_images = {"pixels": pixels} if pixels else {}
     return Report(lines, {"file": path, "calls": len(results), "on": on, **of_images, "outputs": outputs})

@@ -232,11 +232,12 @@ def _refuse_mean(preparation: Preparation, value: Value, where: str) -> None:
     if len(preparation.mean) not in (0, 1, channels):
         raise NetError(
             Worded(
-                "{} has {} numbers, expected 1 or {}, one per channel",
+                "{} has {} numbers, expected {}",
                 Option("mean"),
                 len(preparation.mean),
-                channels,
+                "1" if channels == 1 else f"1 or {channels}, one per channel",
             ),
             where=where,
-            fix=f'the input "{value.name}" has the shape {value.shape}',
+            because=f'the input "{value.name}" has the shape {value.shape}',
+            fix="give one number" if channels == 1 else f"give one number, or {channels}",
         )

@@ -134,6 +134,8 @@ def test_mistakes_of_the_file_system(write: Write, tmp_path: Path) -> None:
         "pipe": "pipe: this is a device or a pipe, expected a prototxt\n  fix: save it as a regular file",
         "a\0b": "a\\x00b: the file cannot be read: embedded null byte\n  fix: check its name, or get it again",
         "": '"": there is no such file\n  fix: give the name of a file',
+        "C:\\nets\\a.prototxt": "C:\\nets\\a.prototxt: there is no such file\n"
+        "  fix: write the path as this system does: in WSL, C: is /mnt/c",
         "link": "link: there is no such file: this is a link to gone, which is not there\n"
         "  fix: link it to a file that is there, or give that file",
         "circle": "circle: the file cannot be read: [Errno 40] Too many levels of symbolic links: 'circle'\n"

@@ -73,9 +73,8 @@ def run(
             if picture is not None:
                 drawn.append(call)
     write_results(asked.file, results)
-    if picture is not None:
-        picture.write(drawn, results)
-    report = report_of_calls(asked.file, results, session.on, inputs.pixels)
+    boxes = "" if picture is None else picture.write(drawn, results)
+    report = report_of_calls(asked.file, results, session.on, inputs.pixels, boxes)
     print_result(report, as_json, tell_summary)
 
 
@@ -179,7 +178,9 @@ def session_of(
     if not is_plan(model):
         running.refuse_for_net(model)
         if asked.device is not None and on not in ON_DEVICES:
-            raise click.UsageError(f"--device is for --on {', '.join(ON_DEVICES)}")
+            raise click.UsageError(
+                f"--device is for --on {', '.join(ON_DEVICES)}\n  fix: use --on {ON_DEVICES[0]}"
+            )
         if on == "torch":
             refuse_without_torch()
         graph = rewritten(model, loading, rewriting, listener)

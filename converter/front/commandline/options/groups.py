@@ -12,7 +12,12 @@ from prototrt.caffe_proto.common.options import one_name, other_words_close_to, 
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Worded, worded
 from prototrt.converter.files.written_values import notation_of
-from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile, ReadType
+from prototrt.converter.front.commandline.options.parameter_types import (
+    InputFile,
+    OutputFile,
+    ReadType,
+    WholeNumber,
+)
 from prototrt.converter.front.commandline.wording import command_line_words
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +75,7 @@ def _type_for(option_field: Field[Any]) -> Any:
     """What reads the values of a field."""
     data, kind, written = option_field.metadata, type_of(option_field), notation_of(option_field)
     if "least" in data:
-        return click.IntRange(min=data["least"], max=data["most"])
+        return WholeNumber(min=data["least"], max=data["most"])
     if "writes" in data:
         return OutputFile(*data["writes"])
     if "reads" in data:

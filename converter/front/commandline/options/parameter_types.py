@@ -36,6 +36,15 @@ class ReadType(ShownType):
             self.fail(str(error), param, ctx)
 
 
+class WholeNumber(click.IntRange):
+    """A number; what stands in its place where it was forgotten is often the next option."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.startswith("-") and not value[1:].isdecimal():
+            self.fail(f"the number is missing before {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class InputFile(click.Path):
     """A file that a command reads, and therefore never writes; ``kind`` is the type of the option that names it.
 

@@ -68,6 +68,10 @@ def test_boxes_are_drawn_on_the_image_where_they_were_found() -> None:
     assert not second.any()
 
 
+def test_boxes_are_counted() -> None:
+    assert done(*COMMAND, "boxes.png").stdout.splitlines()[-1] == "boxes.png: 1 box"
+
+
 def test_pixels_are_scaled_and_their_order_is_that_of_caffe() -> None:
     images = np.full(IMAGES["image"], -1, np.float32)
     images[1, 2] = 3  # the last channel is red

@@ -33,6 +33,7 @@ from prototrt.tests.command_line import run as prototrt
         ("--trt-min-shapes", "--min-shapes"),
         ("--noTF32", "to leave it out: TF32 is off unless --tf32 is given"),
         ("--loadEngine", "`prototrt run FILE.plan`"),
+        ("--mean", "--preprocess, with the training net"),
         ("--tile_", "--tile"),
     ],
 )

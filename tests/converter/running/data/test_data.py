@@ -245,12 +245,18 @@ def test_options_for_images_without_images(tmp_path: Path) -> None:
     assert message == f"{path}: holds arrays, but there are options for images\n  fix: leave out mean, scale"
 
 
-def test_means_for_other_channels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("channels", "expected", "fix"),
+    [(3, "1 or 3, one per channel", "give one number, or 3"), (1, "1", "give one number")],
+)
+def test_means_for_other_channels(channels: int, expected: str, fix: str, tmp_path: Path) -> None:
     picture(tmp_path / "a.png", 4, 2)
-    message = failure(lambda: data_of(str(tmp_path), None, signature(IMAGES), Preparation(mean=(1, 2))))
+    images = Value("image", DType.FLOAT32, (1, channels, 2, 4))
+    message = failure(lambda: data_of(str(tmp_path), None, signature(images), Preparation(mean=(1, 2))))
     assert message == (
-        f"{tmp_path}: mean has 2 numbers, expected 1 or 3, one per channel\n"
-        '  fix: the input "image" has the shape (1, 3, 2, 4)'
+        f"{tmp_path}: mean has 2 numbers, expected {expected}\n"
+        f'  because the input "image" has the shape (1, {channels}, 2, 4)\n'
+        f"  fix: {fix}"
     )
 
 

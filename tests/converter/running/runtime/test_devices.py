@@ -10,7 +10,7 @@ import pytest
 from prototrt import DeviceName
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.backends.driver import Driver
-from prototrt.converter.running.runtime import pycuda
+from prototrt.converter.running.runtime import devices, pycuda
 from prototrt.converter.running.runtime.devices import find_device
 
 
@@ -41,10 +41,20 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_packages_that_are_missing(name: DeviceName | None, message: str) -> None:
+def test_packages_that_are_missing(
+    name: DeviceName | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "find_driver", lambda: Driver("13.0", ()))
     with pytest.raises(EngineError) as caught:
         find_device(name)
     assert str(caught.value) == message
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_no_package_is_asked_for_where_there_is_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "find_driver", lambda: None)
+    with pytest.raises(EngineError, match=r"there is no NVIDIA driver\n.* run the net instead of the engine"):
+        find_device()
 
 
 @pytest.mark.parametrize("name", ["pycuda", None])
