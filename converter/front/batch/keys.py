@@ -116,9 +116,10 @@ def option_value(name: str, place: Place) -> Any:
 def in_the_list(error: OptionsError, place: Place, inherited: Sequence[str] = ()) -> ConversionError:
     """What is wrong with an option, said of the list. A default that is part of the problem can be undone."""
     problem = worded(error.problem, list_words)
-    fixes = [] if error.fix is None else [worded(error.fix, list_words)]
     words = re.split(r"[^\w-]+", problem.replace("_", "-"))
-    fixes += [f"undo the default with {key}: null" for key in inherited if key.replace("_", "-") in words]
+    fixes = [f"undo the default with {key}: null" for key in inherited if key.replace("_", "-") in words]
+    if error.fix is not None:
+        fixes.append(worded(error.fix, list_words))
     return place.error(problem, fix=", or ".join(fixes) or None)
 
 

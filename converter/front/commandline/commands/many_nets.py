@@ -85,7 +85,7 @@ def cache() -> None:
     group=cache,
 )
 def prune(folder: str, older_than: float | None, max_size: str | None, as_json: bool) -> None:
-    """Remove conversions from FOLDER: all of them, or what the options say."""
+    """Remove all conversions from FOLDER, or those the options name."""
     from prototrt.converter.front.public import prune_cache
 
     pruned = prune_cache(folder, older_than=older_than, max_size=max_size)

@@ -430,8 +430,8 @@ MISTAKES = {
     "a default that does not suit a model": (
         "defaults: {backend: rtx}\n" + MODEL + "  format: onnx\n",
         "models.yaml:3: backend is for engines, but FILE ends in .onnx\n"
-        "  fix: choose a FILE that ends in .plan, or use target: datacenter for an engine elsewhere,"
-        " or undo the default with backend: null",
+        "  fix: undo the default with backend: null,"
+        " or choose a FILE that ends in .plan, or use target: datacenter for an engine elsewhere",
     ),
     "an endless alias": ("models: &m\n- *m\n", "models.yaml:1: an alias contains itself"),
 }
