@@ -190,15 +190,6 @@ def test_message(shapes: dict[str, Any], sizes: dict[str, Any], message: str) ->
     assert str(caught.value) == message
 
 
-def test_dynamic_sizes_take_no_range() -> None:
-    with pytest.raises(ConversionError) as caught:
-        rewritten(op("TanH"), {"x": (2, 3)}, dynamic=("batch",), sizes={"N": (1, 4, 4)})
-    assert str(caught.value) == (
-        "sizes has a range for N, but no shape has that size\n"
-        "  fix: write N into shapes instead of dynamic, which chooses all ranges"
-    )
-
-
 def test_names_and_ranges_of_shapes_exclude_each_other() -> None:
     with pytest.raises(ConversionError) as caught:
         rewritten(

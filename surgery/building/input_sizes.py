@@ -35,21 +35,10 @@ def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
         if name not in used:
             raise OptionsError(
                 Worded("{} has a range for {}, but no shape has that size", Option("sizes"), name),
-                fix=_fix_of_unused_size(name, options),
+                fix=f"write {name} into a shape, or leave its range out",
             )
     _refuse_two_ranges(options, shapes)
     return shapes
-
-
-def _fix_of_unused_size(name: str, options: RewriteOptions) -> Worded:
-    if options.dynamic:
-        return Worded(
-            "write {} into {} instead of {}, which chooses all ranges",
-            name,
-            Option("shapes"),
-            Option("dynamic"),
-        )
-    return Worded("write {} into a shape, or leave its range out", name)
 
 
 def _refuse_two_ranges(options: RewriteOptions, formulas: Mapping[str, Shape]) -> None:
