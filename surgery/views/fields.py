@@ -41,13 +41,15 @@ def fields_of(layer: Layer) -> list[LayerField]:
     if isinstance(layer, Operator):
         return [LayerField(each.name, _argument(each), True) for each in layer.message.arg]
     own, usual = parameter_fields(layer.type), parameter_field(layer.type)
+    shown = {descriptor.name for descriptor, _ in layer.message.ListFields()}.difference(_ELSEWHERE) | {usual}
     fields: list[LayerField] = []
     others: list[LayerField] = []
     for descriptor in layer.message.DESCRIPTOR.fields:
-        is_own = descriptor.name in own and not is_repeated(descriptor)
-        if is_own and (descriptor.name == usual or layer.message.HasField(descriptor.name)):
+        if descriptor.name not in shown:
+            continue
+        if descriptor.name in own and not is_repeated(descriptor):
             fields += _of_message(getattr(layer.message, descriptor.name))
-        elif descriptor.name not in _ELSEWHERE and _has_value(layer.message, descriptor):
+        else:
             others += _of_field(layer.message, descriptor)
     return [*fields, *others]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,9 @@ def _visible(facts: Any, has_lines: bool) -> Any:
     """The facts with no hidden characters in any text, each on one line unless it ``has_lines``."""
     if isinstance(facts, str):
         return visible(facts) if has_lines else visible_line(facts)
-    if isinstance(facts, Mapping):
+    if isinstance(facts, dict):
         return {name: _visible(fact, has_lines) for name, fact in facts.items()}
-    if isinstance(facts, Sequence):
+    if isinstance(facts, list | tuple):
         return [_visible(fact, has_lines) for fact in facts]
     return facts
 
