@@ -41,7 +41,7 @@ def attention_lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *ot
     The attention of step t is the softmax of ``w_t (W_f x + b_f + W_s h + b_s)`` over the places. Nothing comes
     between both products: what h and the biases add is the same at each place, and the softmax cancels it. So the
     attention is computed for all steps at once, before the Scan.
-    RecurrentBottoms: x (T, N, C, E), cont (T, N), with expose_hidden h_0, c_0 (1, N, H).
+    Bottoms: x (T, N, C, E), cont (T, N), with expose_hidden h_0, c_0 (1, N, H).
     Tops: h (T, N, H), attention (T, N, E, 1), and with expose_hidden h_T, c_T (1, N, H).
     Blobs: W_s (H, H), b_s (H,), W_f (H, C), b_f (H,), w_1 (1, H), W_xc (4H, C), b_c (4H,), W_hc (4H, H), and w_t
     (1, H) of each further step: T is that of training.

@@ -25,7 +25,7 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     """Long short-term memory of junhyukoh, CTPN and caffe_ocr; what its GPU code computes.
 
     Becomes: MatMul, Add; Reshape and Tile of clip; Scan; with clip, state inputs and outputs.
-    RecurrentBottoms: x (T*N, ...), N is batch_size, or with three axes (T, N, D); clip, T*N elements.
+    Bottoms: x (T*N, ...), N is batch_size, or with three axes (T, N, D); clip, T*N elements.
     Without clip every call starts at zero. Tops: h, (T*N, H) or (T, N, H).
     Blobs: W_x (4H, D), W_h (4H, H), b (4H,); gates i, f, o, g. clipping_threshold is for gradients.
     Source: junhyukoh/caffe-lstm ``src/caffe/layers/lstm_layer.cu``.
@@ -118,7 +118,7 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     """One step of an LSTM with its weights, but without bias. From apollocaffe and ReInspect.
 
     Becomes: MatMul, Slice, Sigmoid, TanH, Multiply, Add.
-    RecurrentBottoms: x and h as one (N, K), memory (N, C). Tops: h and memory, (N, C).
+    Bottoms: x and h as one (N, K), memory (N, C). Tops: h and memory, (N, C).
     Blobs: input value, input gate, forget gate, output gate, (1, C, 1, K) each. With
     tie_output_forget the forget gate is ``sigmoid(-output)``; without tanh_hidden h is ``o c'``.
     Source: Russell91/apollocaffe ``src/caffe/layers/lstm_unit_layer.cpp``.
@@ -153,7 +153,7 @@ def gru_unit(
     """``h' = (1 - z) tanh(n) + z h``, z = sigmoid(update): the end of a step of a GRU, as in Caffe2.
 
     Becomes: Slice, Sigmoid, TanH, Multiply, Add.
-    RecurrentBottoms: h (1, N, H), gates r, z, n (1, N, 3H); r is not read, because n includes it;
+    Bottoms: h (1, N, H), gates r, z, n (1, N, 3H); r is not read, because n includes it;
     optionally cont (1, N), which multiplies h. Top: h' (1, N, H).
     Source: caffe2 ``operators/gru_unit_op.h``.
     """

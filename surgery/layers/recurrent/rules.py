@@ -36,7 +36,7 @@ def lstm(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others: Valu
     """Long short-term memory over T steps of N streams.
 
     Becomes: MatMul, Add; Reshape and Tile of cont; Scan; state inputs and outputs.
-    RecurrentBottoms: x (T, N, ...), cont (T, N), optionally x_static (N, ...), with sequence_lengths
+    Bottoms: x (T, N, ...), cont (T, N), optionally x_static (N, ...), with sequence_lengths
     lengths (N,), and with expose_hidden h_0, c_0 (1, N, H). Tops: h (T, N, H), and with expose_hidden
     h_T, c_T (1, N, H).
     Blobs: W_xc (4H, D), b_c (4H,), [W_xc_static (4H, S)], W_hc (4H, H), [peephole (3, H)],
