@@ -51,7 +51,7 @@ def weights_of_module(state: Mapping[str, Array], file: str | None) -> StoredWei
             f"the state dict has {len(places) or 'no'} tensor{'s' * bool(places)} {TABLE}, expected one",
             where=file,
             because="it says which blob of Caffe each tensor is, in a module that prototrt wrote",
-            fix="convert the net to a module, give it these weights, and save its state dict",
+            fix=f"convert the net to a module, name these tensors as it does, and add its tensor {TABLE}",
         )
     prefix = places[0].removesuffix(TABLE)
     own = {name.removeprefix(prefix): name for name in state if name.startswith(prefix)}

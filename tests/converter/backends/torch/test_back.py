@@ -191,5 +191,5 @@ def test_a_state_dict_of_another_module(tmp_path: Path, monkeypatch: pytest.Monk
     assert result.stderr == (
         "error: other.safetensors: the state dict has no tensor caffe_blobs, expected one\n"
         "  because it says which blob of Caffe each tensor is, in a module that prototrt wrote\n"
-        "  fix: convert the net to a module, give it these weights, and save its state dict\n"
+        "  fix: convert the net to a module, name these tensors as it does, and add its tensor caffe_blobs\n"
     )
