@@ -1,4 +1,7 @@
-"""docs/recipes: what the pages type converts the nets as they were published. They are not part of the repository."""
+"""docs/recipes: what the pages type converts the nets as they were published, and their programs run these.
+
+The nets are not part of the repository, and their weights are random.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from prototrt.tests.command_line import done
-from prototrt.tests.recipe_nets import RECIPES
+from prototrt.tests.recipe_nets import PROGRAMS, RECIPES, write_photo
 from prototrt.tests.test_wild import INDEX, WILD
 
 pytestmark = [
@@ -52,6 +59,31 @@ CHANGES = {
     "lrcn": (("-o caption.onnx", "--output probs -o caption.onnx"),),
 }
 """What the pages say of these nets: grey lines of 96 pixels, other names, a layer behind the probabilities."""
+PROGRAM_CHANGES = {
+    "crnn": (
+        ('"0123456789', f'"{"".join(map(chr, range(0x4E00, 0x4E25)))}0123456789'),
+        ('.convert("RGB")', '.convert("L")'),
+        ("[:, :, ::-1]", "[:, :, None]"),
+        ("400)", "96)"),
+    ),
+    "fcn": (('["score"]', '["upscore"]'),),
+}
+"""The same in the programs."""
+READ: dict[str, Callable[[dict[str, Any]], object]] = {
+    "crnn": lambda names: names["prob"].shape == (24, 74),
+    "lrcn": lambda names: {*names["caption"](names["features"]).split()} <= {*names["words"][1:8801]},
+    "ssd": lambda names: all(0 < kind < 21 for kind, *_ in names["found"]) and _size("boxes.png"),
+    "openpose": lambda names: _size("pose.png"),
+    "fcn": lambda names: len(np.unique(np.asarray(Image.open("mask.png")))) > 1 and _size("mask.png"),
+    "faster-rcnn": lambda names: (
+        names["regions_of"](names["image"])[2].shape[1:] == (21, 4) and _size("boxes.png")
+    ),
+}
+"""Whether a program has read the outputs: numbers of random weights mean nothing."""
+
+
+def _size(picture: str) -> bool:
+    return Image.open(picture).size == (320, 240)
 
 
 def first_conversion(page: str) -> list[str]:
@@ -67,8 +99,21 @@ def first_conversion(page: str) -> list[str]:
     return [*words[:2], "--random-weights", "1", *words[3:]]
 
 
+def run_program(page: str) -> dict[str, Any]:
+    """The names that the page's program has defined."""
+    text = (PROGRAMS / f"{page.replace('-', '_')}.py").read_text()
+    for shown, changed in PROGRAM_CHANGES.get(page, ()):
+        assert shown in text
+        text = text.replace(shown, changed)
+    names: dict[str, Any] = {}
+    exec(compile(text, page, "exec"), names)
+    return names
+
+
 @pytest.mark.parametrize("page", PUBLISHED)
-def test_a_published_net_converts(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_published_net_converts_and_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     net, outputs = PUBLISHED[page]
     shutil.copy(net, "deploy.prototxt")
@@ -78,6 +123,11 @@ def test_a_published_net_converts(page: str, tmp_path: Path, monkeypatch: pytest
         manifest = json.loads(Path(f"{command[-1]}.json").read_text())
         shapes = {each["name"]: each["shape"] for each in manifest["outputs"]}
         assert {name: shapes.get(name) for name in outputs} == outputs
+        write_photo("photo.png", 320, 240)
+        write_photo("line.png", 96, 32)
+        np.save("features.npy", np.random.default_rng(0).standard_normal((1, 1000)).astype(np.float32))
+        Path("vocabulary.txt").write_text("\n".join(f"word{number}" for number in range(1, 8801)))
+        assert READ[page](run_program(page))
     finally:
         for file in tmp_path.glob("*.onnx*"):  # half a gigabyte, of some
             file.unlink()
