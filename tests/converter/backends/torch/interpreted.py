@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import prototrt
 from prototrt.converter.backends.reference import ReferenceEvaluator
@@ -24,6 +23,7 @@ from prototrt.surgery.ir import Array
 from prototrt.tests.converter.backends.torch.torch_session import TorchSession, imported
 from prototrt.tests.golden_cases import caffe_cases, check, fork_cases
 
+torch = importlib.import_module("torch")  # which need not be installed where types are checked
 triton = importlib.import_module("triton")
 INPUTS = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 5 dim: 3 dim: 6 } } }
