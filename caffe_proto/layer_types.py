@@ -179,7 +179,7 @@ _ROWS = (
     *_alike(
         "BatchReindex BatchToSpaceND BilinearInterpolation Combination CropCenter DeephiResize"
         " DepthToSpace Division LRN MaskResize Maxout MergeCrop MIL Mul Pad Pooling Reorg"
-        " ResizeBilinear ResizeNearestNeighbor SpaceToBatchND SPP Tiling Unpooling Upsample",
+        " Resize ResizeBilinear ResizeNearestNeighbor SpaceToBatchND SPP Tiling Unpooling Upsample",
         in_place=InPlace.OVERWRITES,
     ),
     LayerType("Convolution", in_place=InPlace.OVERWRITES, learns=True),

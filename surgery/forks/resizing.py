@@ -1,4 +1,4 @@
-"""Maps resized as OpenCV does it, from Xilinx's Caffe, and by copies, from MEnet."""
+"""Maps resized as OpenCV does it, from Xilinx's Caffe, from the corner, and by copies, from MEnet."""
 
 from __future__ import annotations
 
@@ -66,6 +66,64 @@ def deephi_resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
         elif new != size:
             x = means_of_two(build, x, axis, ((np.arange(new) + 0.5) * (size / new) - 0.5).astype(np.float32))
     return [x]
+
+
+@layer_rule("Resize")
+def resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Resizing from the corner: element i stands at ``i * size / new size``. From forks with ``is_pyramid_test``.
+
+    Becomes: Pad; MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add; for NEAREST Gather,
+    one per axis.
+    BILINEAR: what lies beyond the last element counts as 0. NEAREST, the default with ``resize_ratio``, which alone one
+    fork has: it is the element before that place.
+    The size is ``height`` and ``width``; with ``is_pyramid_test`` the bottom's times ``out_height_scale`` and
+    ``out_width_scale``, without a fraction; else the bottom's times ``resize_ratio``.
+    Bottoms: (N, C, H, W). Tops: (N, C, h, w).
+    Source: zhjwustc/cvpr18_rnn_deblur_matcaffe ``src/caffe/layers/resize_layer.cpp``, ``src/caffe/util/util_img.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    param = layer.param
+    sizes = fixed_sizes(x.shape[2:])
+    ratio = float(param.resize_ratio) if param.HasField("resize_ratio") else None
+    out = _resized_sizes(param, sizes, ratio)
+    is_nearest = param.type == param.NEAREST if param.HasField("type") else ratio is not None
+    if is_nearest and out != _times(sizes, (ratio or 1, ratio or 1)):
+        raise NetError("NEAREST reads by resize_ratio, which makes another size", fix="state type: BILINEAR")
+    if not is_nearest:
+        x = x.apply(ops.Pad((0, 0, 0, 0), (0, 0, 1, 1)))
+    for axis, size, new in ((3, sizes[1], out[1]), (2, sizes[0], out[0])):
+        number = np.arange(new, dtype=np.float32)
+        if is_nearest:
+            place = (number / np.float32(ratio or 1)).astype(np.int32).clip(0, size - 1)
+            x = build.gathered(x, build.constant(place, "place"), axis)
+        else:
+            x = means_of_two(build, x, axis, number * (np.float32(size) / np.float32(new)))
+    return [x]
+
+
+def _resized_sizes(param: Any, sizes: tuple[int, int], ratio: float | None) -> tuple[int, int]:
+    """Height and width of the top. Raises ``NetError``."""
+    if param.is_pyramid_test:
+        out = _times(sizes, _pair_of_fields(param, "out_height_scale", "out_width_scale"))
+    elif size := _pair_of_fields(param, "height", "width"):
+        out = int(size[0]), int(size[1])
+    else:
+        out = _times(sizes, None if ratio is None else (ratio, ratio))
+    if min(out) < 1:
+        raise NetError(f"the top would be {out[0]} x {out[1]}", fix="state a larger size, or larger scales")
+    refuse_length(max(out))
+    return out
+
+
+def _times(sizes: tuple[int, int], scales: tuple[float, float] | None) -> tuple[int, int]:
+    if scales is None:
+        raise NetError(
+            "states no size",
+            fix="state height and width, or is_pyramid_test with out_height_scale and out_width_scale",
+        )
+    for size, scale in zip(sizes, scales, strict=True):
+        refuse_length(size * scale)
+    return int(np.float32(sizes[0] * scales[0])), int(np.float32(sizes[1] * scales[1]))
 
 
 def _repeat_by_factors(

@@ -122,6 +122,11 @@ REFUSALS = [
     Message("Unpooling", "unpooling_param { unpool_h: 8 }", IMAGE * 2,
             f"{OF_TWO}(Unpooling): states unpool_h alone\n"
             "  fix: state both unpool_h and unpool_w, or unpool_size for both"),
+    Message("Resize", "resize_param { height: 2 width: 3 type: NEAREST }", IMAGE,
+            f"{OP}(Resize): NEAREST reads by resize_ratio, which makes another size\n  fix: state type: BILINEAR"),
+    Message("Resize", "", IMAGE,
+            f"{OP}(Resize): states no size\n"
+            "  fix: state height and width, or is_pyramid_test with out_height_scale and out_width_scale"),
     Message("DeephiResize", "", IMAGE,
             f"{OP}(DeephiResize): states no size\n"
             "  fix: state scale_h and scale_w in deephi_resize_param, or new_height and new_width"),
