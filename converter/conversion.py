@@ -9,20 +9,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import (
     ConversionError,
+    MissingShapesError,
     OptionsError,
     Origin,
     UnsupportedLayerError,
+    WeightsError,
     distinct,
     silent,
 )
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.files.companions.manifest import content_of, digest_of
 from prototrt.converter.files.writing.side_files import (
@@ -51,21 +54,29 @@ def load_with_weights(file: str, options: LoadOptions, rewriting: RewriteOptions
 
     Raises ``ConversionError``.
     """
-    from prototrt.caffe_proto.weights_choice import no_weights_error
-
     model = load(file, options=options)
-    has_source = options.random_weights is not None or model.weights.file is not None
-    if not has_source and not _needs_no_weights(model, rewriting):
-        raise no_weights_error(file)
+    if options.random_weights is None and model.weights.file is None:
+        _expect_no_weights(file, model, rewriting)
     return model
 
 
-def _needs_no_weights(model: Model, rewriting: RewriteOptions) -> bool:
-    """Whether the net becomes a graph without weights, as only the rules of its layers know."""
-    with silent(), suppress(ConversionError):
-        rewrite(model, options=rewriting)
-        return True
-    return False
+def _expect_no_weights(file: str, model: Model, rewriting: RewriteOptions) -> None:
+    """Raise ``ConversionError`` unless the net becomes a graph without weights, as only its rules know.
+
+    A net that fails for another reason is told that reason. Which shapes fit is better told with the weights at hand.
+    """
+    is_of_caffe = model.framework == "caffe"
+    learns = any(layer_type(layer.type).learns for layer in model.layers)
+    waiting = (WeightsError, MissingShapesError) if learns else (WeightsError,)
+    try:
+        with silent():
+            rewrite(model, options=rewriting)
+    except ConversionError as error:
+        if is_of_caffe and not any(isinstance(each, waiting) for each in distinct([error])):
+            raise
+        from prototrt.caffe_proto.weights_choice import no_weights_error
+
+        raise no_weights_error(file) from None
 
 
 def truth_of(model: Model, options: RewriteOptions) -> Graph | None:

@@ -61,6 +61,23 @@ def test_a_net_without_parameters_needs_no_weights(tmp_path: Path) -> None:
     assert "the model has no weights" in result.stderr
 
 
+def test_a_net_that_fails_without_weights_is_told_why(tmp_path: Path) -> None:
+    """Weights would not help a misspelt layer, nor a net that reads none."""
+    net, target = tmp_path / "net.prototxt", str(tmp_path / "net.onnx")
+    net.write_text(
+        'layer { name: "i" type: "Input" top: "x" } layer { name: "r" type: "ReLU" bottom: "x" top: "y" }'
+    )
+    assert run("convert", str(net), "-o", target).stderr.startswith(
+        f'error: {net}: the file states no shape for the input "x" (line 1)\n'
+    )
+    net.write_text(net.read_text().replace("ReLU", "ReLUU"))
+    assert run("convert", str(net), "--shape", "x:2x3", "-o", target).stderr.startswith(
+        f'error: {net}:1: layer "r" (ReLUU): there is no rule for this layer type'
+    )
+    net.write_text(net.read_text().replace("ReLUU", "InnerProduct"))  # whose weights tell what fits
+    assert "the model has no weights" in run("convert", str(net), "-o", target).stderr
+
+
 def test_convert_says_that_a_verification_proves_little(tmp_path: Path) -> None:
     net = tmp_path / "net.prototxt"
     net.write_text(

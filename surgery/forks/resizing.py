@@ -74,10 +74,11 @@ def resize(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 
     Becomes: Pad; MatMul, one per axis; for large images Transpose, Gather, Subtract, Multiply, Add; for NEAREST Gather,
     one per axis.
-    BILINEAR: what lies beyond the last element counts as 0. NEAREST, the default with ``resize_ratio``, which alone one
-    fork has: it is the element before that place.
     The size is ``height`` and ``width``; with ``is_pyramid_test`` the bottom's times ``out_height_scale`` and
-    ``out_width_scale``, without a fraction; else the bottom's times ``resize_ratio``.
+    ``out_width_scale``, without a fraction; without any of these the bottom's times ``resize_ratio``.
+    BILINEAR: a mean of the elements around that place; those beyond the last one count as 0. NEAREST: the element
+    before ``i / resize_ratio``. Without a ``type`` it is NEAREST if there is a ``resize_ratio``, which only one fork
+    has, with that default.
     Bottoms: (N, C, H, W). Tops: (N, C, h, w).
     Source: zhjwustc/cvpr18_rnn_deblur_matcaffe ``src/caffe/layers/resize_layer.cpp``, ``src/caffe/util/util_img.cpp``.
     """
