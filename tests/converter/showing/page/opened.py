@@ -45,14 +45,18 @@ SEEN_WHOLE = """() => [...document.querySelectorAll(".pane:not([hidden])")].map(
 def whole(page: Any, drawing: int | None = None) -> bool:
     """Whether all that is drawn can be seen: of one drawing, or of those in view."""
     page.wait_for_selector(".pane:not([hidden]) .sheet[aria-busy]", state="detached")
-    page.evaluate(
-        "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
-    )  # sheets may have a new size
+    settle_sheets(page)
     counts = page.evaluate(SEEN_WHOLE)
     return all(seen == drawn > 0 for drawn, seen in (counts if drawing is None else [counts[drawing]]))
 
 
+def settle_sheets(page: Any) -> None:
+    """Wait for a frame. A map that comes or goes resizes its sheet, whose view follows before the frame is shown."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+
+
 def percent(page: Any, drawing: int) -> int:
+    settle_sheets(page)
     return int(page.locator(f"#drawing-{drawing} .zoom").text_content().split()[0])
 
 
