@@ -7,7 +7,7 @@ import os
 import re
 from functools import cached_property
 
-from prototrt.caffe_proto.common.errors import UnreadableFileError
+from prototrt.caffe_proto.common.errors import MisplacedFileError, UnreadableFileError
 from prototrt.caffe_proto.common.files import Buffer, errors_for_user, map_file, open_regular, refuse_size
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
@@ -142,7 +142,7 @@ class OpenFile:
             )
         kind = self.kind
         if kind is not None and kind is not accepted:
-            raise UnreadableFileError(
+            raise MisplacedFileError(
                 f"this is {kind.words}, expected {what}", where=file, fix=kind.fix or fix
             )
 
@@ -218,11 +218,22 @@ def _kinds_inside(head: bytes, item: Field) -> set[tuple[int, Wire]]:
     return {(inner.number, inner.wire) for inner in leading_fields(head[item.start : item.end])}
 
 
+_OTHER_LANGUAGES = {
+    "a Python program": re.compile(r'\s*"""'),
+    "JSON": re.compile(r'\s*\{\s*"'),
+}
+
+
 def text_of_prototxt(file: OpenFile) -> str:
     """The text of a prototxt, without byte order mark. Bytes that are not UTF-8 are taken as Latin-1."""
     data = text_of(file, "a prototxt", PROTOTXT_FIRST)
     _refuse_binary(data, file.name, "a prototxt", PROTOTXT_FIRST)
     text = text_without_mark(data)
+    for words, beginning in _OTHER_LANGUAGES.items():
+        if beginning.match(text):
+            raise MisplacedFileError(
+                f"this is {words}, expected a prototxt", where=file.name, fix=PROTOTXT_FIRST
+            )
     if is_solver(text):
         nets = nets_of_solver(text)
         raise UnreadableFileError(

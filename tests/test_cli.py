@@ -142,7 +142,55 @@ USAGE = {
     ),
     "an option in the place of a number": (
         ["convert", DEPLOY, "--random-weights", "-o", "a.onnx"],
-        "Invalid value for '--random-weights': the number is missing before -o",
+        "the value of --random-weights is missing before -o\n  fix: type --random-weights SEED, as in"
+        " --random-weights 1",
+    ),
+    "an option in the place of a choice": (
+        ["convert", DEPLOY, WEIGHTS, "--cont", "-o", "a.onnx"],
+        "the value of --cont is missing before -o\n  fix: type --cont [keep|drop], as in --cont drop",
+    ),
+    "an option in the place of words": (
+        ["convert", DEPLOY, WEIGHTS, "--dynamic", "--strict", "-o", "a.onnx"],
+        "the value of --dynamic is missing before --strict\n  fix: type --dynamic WAY,..., as in --dynamic batch",
+    ),
+    "an option in the place of a shape": (
+        ["convert", DEPLOY, WEIGHTS, "--shape", "-o", "a.onnx"],
+        "the value of --shape is missing before -o\n  fix: type --shape NAME:SIZExSIZE..., as in --shape"
+        " data:1x3x224x224",
+    ),
+    "an option in the place of a file to read": (
+        ["convert", DEPLOY, WEIGHTS, "--rules", "--precision", "fp16", "-o", "a.onnx"],
+        "the value of --rules is missing before --precision\n  fix: type --rules FILE.py",
+    ),
+    "an option in the place of the file to write": (
+        ["convert", DEPLOY, WEIGHTS, "-o", "--debug"],
+        "the value of -o is missing before --debug\n  fix: type -o FILE, as in -o net.plan",
+    ),
+    "nothing in the place of the file to write": (
+        ["convert", DEPLOY, WEIGHTS, "-o"],
+        "the value of -o is missing at the end\n  fix: type -o FILE, as in -o net.plan",
+    ),
+    "the file to write without its option": (
+        ["convert", DEPLOY, WEIGHTS, "x.onnx"],
+        "x.onnx is one file too many\n  fix: if it is the file to write, type -o x.onnx",
+    ),
+    "the file to write without an option that need not be given": (
+        ["deploy", DEPLOY, "new.prototxt"],
+        "new.prototxt is one file too many\n  fix: if it is the file to write, type -o new.prototxt",
+    ),
+    "one more file that is no result": (
+        ["convert", DEPLOY, WEIGHTS, "x.html"],
+        "Missing option '-o'. Name the file to write, as in -o net.plan",
+    ),
+    "no weights to list": (
+        ["weights", "list", "net.prototxt"],
+        "Missing argument 'WEIGHTS'. MODEL is net.prototxt",
+    ),
+    "no old weights": (
+        ["weights", "set", "net.prototxt", "my net.safetensors", "-o", "x.caffemodel"],
+        "Missing argument 'SOURCE'. MODEL is net.prototxt, WEIGHTS is my net.safetensors\n  fix: type prototrt weights"
+        " set net.prototxt OLD.caffemodel 'my net.safetensors' -o NEW.caffemodel; or, if my net.safetensors has all"
+        " parameters, prototrt upgrade net.prototxt 'my net.safetensors' -o NEW.prototxt",
     ),
     "a way with a longer name": (
         ["verify", DEPLOY, WEIGHTS, "--on", "onnxruntime"],
@@ -227,6 +275,44 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         raise error
 
     monkeypatch.setattr(steps, "load", load)
+
+
+RUN_IT = "build an engine from it with trtexec; if prototrt wrote it, `prototrt run` runs it"
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "further"),
+    [
+        ("sub/net.py", "a Python program", ""),
+        ("sub/net.onnx", "an ONNX model", f"; or {RUN_IT}"),
+        ("sub/net.onnx.json", "JSON", ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["dot", "verify"])
+def test_the_net_of_a_file_that_prototrt_wrote_is_named(
+    command: str, given: str, kind: str, further: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/deploy.prototxt").write_bytes(Path(DEPLOY).read_bytes())
+    for file in ("sub/net.py", "sub/net.onnx"):
+        assert run("convert", "sub/deploy.prototxt", WEIGHTS, "-o", file).exit_code == 0
+    result = run(command, given)
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f"error: {given}: this is {kind}, expected a prototxt\n"
+        f"  fix: give the net that it was converted from: sub/deploy.prototxt digits.caffemodel{further}\n",
+    )
+
+
+def test_any_program_instead_of_a_net(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text('\n"""Trains a net."""\n')
+    result = run("verify", str(tmp_path / "train.py"))
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f"error: {tmp_path}/train.py: this is a Python program, expected a prototxt\n"
+        "  fix: give the prototxt first and the weights second\n",
+    )
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

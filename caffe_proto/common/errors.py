@@ -126,6 +126,10 @@ class UnreadableFileError(ConversionError):
     """A file is missing, truncated, or not of the type that its name suggests."""
 
 
+class MisplacedFileError(UnreadableFileError):
+    """A file of another kind stands where a net is expected."""
+
+
 class NetError(ConversionError):
     """The net contradicts itself: a missing bottom, a top written twice, a field out of range."""
 

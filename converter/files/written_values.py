@@ -211,7 +211,7 @@ class Notation:
     ``read`` reads a word, ``collect`` joins what several words gave; None if there is one word. They follow each other
     in one word, with commas, if ``is_one_word``, else the option repeats. A list of models may have a mapping in their
     place if there is a ``pair``, which stands between a name and its value in a word, or is empty if the value is
-    the text as it is. ``join`` makes one text of a list in it.
+    the text as it is. ``join`` makes one text of a list in it. ``example`` is a word, where ``shown`` does not say all.
     """
 
     shown: str
@@ -220,6 +220,7 @@ class Notation:
     pair: str | None = None
     join: Callable[[Sequence[str]], str] | None = None
     is_one_word: bool = False
+    example: str = ""
 
     @property
     def repeats(self) -> bool:
@@ -245,20 +246,45 @@ def _open_sizes(sizes: Sequence[str]) -> str:
 
 WORDS = Notation("WORD,...", words_from_text, _joined)
 NOTATIONS: Mapping[str, Notation] = {
-    "Definitions": Notation("NAME=VALUE", definition_from_text, dict, ""),
-    "ImageSize": Notation("SIZE|HEIGHTxWIDTH", sizes_from_text),
+    "Definitions": Notation("NAME=VALUE", definition_from_text, dict, "", example="BATCH=1"),
+    "ImageSize": Notation("SIZE|HEIGHTxWIDTH", sizes_from_text, example="256"),
     "Names": Notation("NAME", str, tuple),
-    "Numbers": Notation("NUMBER,...", numbers_from_text),
-    "OpenShapes": Notation("NAME:SIZExSIZE...", open_shape_from_text, dict, ":", _open_sizes),
-    "Overrides": Notation("LAYER.FIELD=VALUE", override_from_text, dict, "", ",".join),
-    "Plugins": Notation("TYPE=NAME:VERSION[:NAMESPACE]", plugin_from_text, dict, ""),
-    "PoolSizes": Notation("POOL:SIZE,...", pools_from_text, pair=""),
-    "Profiles": Notation("NAME=SIZE..SIZE,...", profile_from_text, tuple, "=", "..".join),
-    "Recurrences": Notation("OUTPUT=INPUT", recurrence_from_text, dict, ""),
-    "Replacements": Notation("LAYER=FILE.py:FUNCTION", replacement_from_text, dict, ""),
-    "Shapes": Notation("NAME:SIZExSIZE...,...", shape_from_text, dict, ":", "x".join, is_one_word=True),
-    "SizeRanges": Notation("NAME=MIN..OPT..MAX", range_from_text, dict, "=", "..".join),
-    "States": Notation("bind|zero|const FILE.npz", state_from_text),
+    "Numbers": Notation("NUMBER,...", numbers_from_text, example="104,117,123"),
+    "OpenShapes": Notation(
+        "NAME:SIZExSIZE...", open_shape_from_text, dict, ":", _open_sizes, example="data:1x3x224x224"
+    ),
+    "Overrides": Notation(
+        "LAYER.FIELD=VALUE",
+        override_from_text,
+        dict,
+        "",
+        ",".join,
+        example="lstm1.recurrent_param.cell_activation=ReLU",
+    ),
+    "Plugins": Notation(
+        "TYPE=NAME:VERSION[:NAMESPACE]", plugin_from_text, dict, "", example="RoiAlign=RoiAlign:1"
+    ),
+    "PoolSizes": Notation("POOL:SIZE,...", pools_from_text, pair="", example="workspace:512MiB"),
+    "Profiles": Notation(
+        "NAME=SIZE..SIZE,...", profile_from_text, tuple, "=", "..".join, example="T=1..8..16,N=1..4"
+    ),
+    "Recurrences": Notation("OUTPUT=INPUT", recurrence_from_text, dict, "", example="h=h_prev"),
+    "Replacements": Notation(
+        "LAYER=FILE.py:FUNCTION", replacement_from_text, dict, "", example="roi_pool=my_rules.py:my_pool"
+    ),
+    "Shapes": Notation(
+        "NAME:SIZExSIZE...,...",
+        shape_from_text,
+        dict,
+        ":",
+        "x".join,
+        is_one_word=True,
+        example="data:1x3x224x224",
+    ),
+    "SizeRanges": Notation(
+        "NAME=MIN..OPT..MAX", range_from_text, dict, "=", "..".join, example="T=1..16..64"
+    ),
+    "States": Notation("bind|zero|const FILE.npz", state_from_text, example="zero"),
     "Trust": Notation("DIGEST", trust_from_text),
 }
 """By the names of types. Values of all others are a word, a number, true or false."""

@@ -1,14 +1,18 @@
-"""Options as trtexec, Polygraphy or old versions spell them, for their users: what prototrt calls the same."""
+"""What users type that click does not understand: options as trtexec, Polygraphy or old versions spell them, options
+without their values, and the file to write without its -o."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
 import click
 
+from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.suggestions import choices, close_names
 from prototrt.converter.front.commandline.options.groups import FieldOption
+from prototrt.converter.front.commandline.options.parameter_types import InputFile, OutputFile, ReadType
 
 _BY_COMMAND = "`prototrt {}`"
 _MEANINGS = {
@@ -122,3 +126,53 @@ def meaning(spelling: str, command: click.Command) -> str | None:
 
 def _letters(spelling: str) -> str:
     return spelling.replace("-", "").replace("_", "").lower()
+
+
+def refuse_missing_values(words: Sequence[str], context: click.Context) -> None:
+    """Raise ``UsageError`` for an option whose value was forgotten: click takes the next option for it."""
+    options = [each for each in context.command.get_params(context) if isinstance(each, click.Option)]
+    spellings = {word for each in options for word in (*each.opts, *each.secondary_opts)}
+    takers = {word: each for each in options if not (each.is_flag or each.count) for word in each.opts}
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            return
+        if word in takers:
+            value = next(rest, None)
+            if value is None or value in spellings or value.startswith("--"):
+                raise click.UsageError(_missing_value(word, takers[word], value, context), context)
+
+
+def _missing_value(word: str, option: click.Option, after: str | None, context: click.Context) -> str:
+    place = "at the end" if after is None else f"before {after}"
+    example = _example(option)
+    end = f", as in {word} {quoted(example)}" if example else ""
+    return f"the value of {word} is missing {place}\n  fix: type {word} {option.make_metavar(context)}{end}"
+
+
+def _example(option: click.Option) -> str:
+    """A value that the option takes; empty if its name in help says all."""
+    kind = option.type
+    if isinstance(kind, ReadType | InputFile | OutputFile):
+        return kind.example
+    if isinstance(kind, click.Choice):
+        return str(next(choice for choice in kind.choices if choice != option.default))
+    is_number = isinstance(kind, type(click.INT) | type(click.FLOAT))
+    return str(max(1, getattr(kind, "min", None) or 1)) if is_number else ""
+
+
+def file_after_o(words: Sequence[str], context: click.Context) -> click.UsageError | None:
+    """The error for a file to write that stands among those to read, without its -o."""
+    from prototrt.converter.files.writing.files import suffix_fault
+
+    command = context.command
+    values, further, _ = command.make_parser(context).parse_args([*words])
+    target = next((each for each in command.params if "-o" in each.opts), None)
+    if target is None or values.get(target.name or "") is not None:
+        return None
+    suffixes = target.type.suffixes if isinstance(target.type, OutputFile) else ()
+    for word in further:
+        if not os.path.isfile(word) and suffix_fault(word, suffixes) is None:
+            fix = f"if it is the file to write, type -o {quoted(word)}"
+            return click.UsageError(f"{word} is one file too many\n  fix: {fix}", context)
+    return None

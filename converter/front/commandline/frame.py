@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,7 +19,12 @@ from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.front.commandline.failures import failure_of
-from prototrt.converter.front.commandline.foreign_options import explained, in_words_of_today
+from prototrt.converter.front.commandline.foreign_options import (
+    explained,
+    file_after_o,
+    in_words_of_today,
+    refuse_missing_values,
+)
 from prototrt.converter.front.commandline.options.common import (
     Verbosity,
     refuse_files_read_and_written,
@@ -29,6 +34,9 @@ from prototrt.converter.front.commandline.options.parameter_types import with_on
 from prototrt.converter.front.commandline.options.sections import write_sections
 from prototrt.converter.front.commandline.printing import PRINTED, show, show_lines, show_waiting, warn
 from prototrt.converter.front.commandline.stopping import StopRequest, was_interrupted
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto.common.errors import MisplacedFileError
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
@@ -95,10 +103,13 @@ class GuardedCommand(_Program):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words, ctx.meta[_RENAMED] = in_words_of_today(with_one_word_each(args), self)
+        refuse_missing_values(words, ctx)
         try:
-            return super().parse_args(ctx, words)
+            return super().parse_args(ctx, [*words])
         except click.NoSuchOption as error:
             raise explained(error) from error
+        except click.UsageError as error:
+            raise file_after_o(words, ctx) or error from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -190,8 +201,10 @@ class CommandsOnDemand(Commands):
 
 def _explain(error: Exception, as_json: bool) -> int:
     """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.common.errors import OptionsError
+    from prototrt.caffe_proto.common.errors import MisplacedFileError, OptionsError
 
+    if isinstance(error, MisplacedFileError):
+        _name_the_net(error)
     failure = failure_of(error, whole=verbosity().debug)
     if verbosity().debug:
         import traceback
@@ -205,6 +218,18 @@ def _explain(error: Exception, as_json: bool) -> int:
         _forget_output()
     failure.print(as_json)
     return failure.exit_code
+
+
+def _name_the_net(error: MisplacedFileError) -> None:
+    """Propose the net that was converted into a file which was given in its place."""
+    from prototrt.caffe_proto.common.wording import Worded
+    from prototrt.caffe_proto.recognition import PROTOTXT_FIRST
+    from prototrt.converter.showing.glance.manifests import sources_of
+
+    model = click.get_current_context().params.get("model")
+    if model is not None and error.where == model and (sources := sources_of(model)):
+        end = "" if error.fix == PROTOTXT_FIRST else Worded("; or {}", error.fix)
+        error.fix = Worded("give the net that it was converted from: {}{}", joined(sources), end)
 
 
 def _say_stopped() -> None:

@@ -18,6 +18,7 @@ from prototrt.converter.trtexec import trtexec_command
 from prototrt.surgery.ir import Range
 from prototrt.surgery.ir.shapes import ranges, sizes
 
+_NET_AND_WEIGHTS = ("prototxt", "weights", "predict_net", "init_net")
 _NEWEST = (10, 0)
 """The release of trtexec whose spelling is proposed: there has been no other since."""
 
@@ -59,6 +60,15 @@ def facts_of(content: bytes) -> dict[str, Fact]:
     """The facts that the file of a manifest states, and its digest; empty if it is no manifest."""
     value = _value(content)
     return {**dict(_facts(value)), "digest": digest_of(content)} if isinstance(value, Mapping) else {}
+
+
+def sources_of(file: str) -> list[str]:
+    """The net and its weights that were converted into a file, or that a manifest names; empty if nobody knows."""
+    manifest = Path(file if file.endswith(".json") else manifest_of(file))
+    sources = _mapping(_mapping(_value(_read(manifest))).get("sources"))
+    names = [str(_mapping(sources[role]).get("file")) for role in _NET_AND_WEIGHTS if role in sources]
+    beside = [manifest.parent / name for name in names]
+    return [str(path) if path.is_file() else name for path, name in zip(beside, names, strict=True)]
 
 
 def _command(facts: FileFacts, manifest: Mapping[Any, Any]) -> Sequence[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from prototrt.caffe_proto.common.shell_words import joined
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.front.commandline.command import command
 from prototrt.converter.front.commandline.frame import Commands
@@ -78,9 +80,24 @@ def get(
     print_result(get_parameters(net, names, naming, file), as_json, tell_summary)
 
 
+class _NewParameters(InputFile):
+    """A file of new parameters, which users give in the place of the old weights."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:
+        places = super().get_missing_message(param, ctx)
+        files = {} if ctx is None else ctx.params
+        if "weights" not in files:
+            return places
+        model, source = files["model"], files["weights"]
+        some = joined(["prototrt", "weights", "set", model, "OLD.caffemodel", source, "-o", "NEW.caffemodel"])
+        whole = joined(["prototrt", "upgrade", model, source, "-o", "NEW.prototxt"])
+        fix = f"type {some}; or, if {visible_line(source)} has all parameters, {whole}"
+        return f"{places}\n  fix: {fix}"
+
+
 @command(
     *files,
-    click.argument("source", type=InputFile()),
+    click.argument("source", type=_NewParameters()),
     click.option(
         "-o",
         "file",

@@ -16,7 +16,6 @@ from prototrt.converter.front.commandline.options.parameter_types import (
     InputFile,
     OutputFile,
     ReadType,
-    WholeNumber,
 )
 from prototrt.converter.front.commandline.wording import command_line_words
 
@@ -75,13 +74,13 @@ def _type_for(option_field: Field[Any]) -> Any:
     """What reads the values of a field."""
     data, kind, written = option_field.metadata, type_of(option_field), notation_of(option_field)
     if "least" in data:
-        return WholeNumber(min=data["least"], max=data["most"])
+        return click.IntRange(min=data["least"], max=data["most"])
     if "writes" in data:
         return OutputFile(*data["writes"])
     if "reads" in data:
         return InputFile(kind)
     if written is not None:
-        return ReadType(written)
+        return ReadType(written, data.get("choices", ()))
     return _Choice(option_field) if "choices" in data else {"int": int, "float": float}.get(kind)
 
 

@@ -24,8 +24,9 @@ class ShownType(click.ParamType):  # type: ignore[type-arg]  # generic only in n
 class ReadType(ShownType):
     """What the library reads of words."""
 
-    def __init__(self, written: Notation) -> None:
+    def __init__(self, written: Notation, choices: Sequence[str] = ()) -> None:
         self.name, self.written = written.shown, written
+        self.example = choices[0] if choices else written.example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or (param is not None and value == param.default):
@@ -34,15 +35,6 @@ class ReadType(ShownType):
             return self.written.value(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class WholeNumber(click.IntRange):
-    """A number; what stands in its place where it was forgotten is often the next option."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and value.startswith("-") and not value[1:].isdecimal():
-            self.fail(f"the number is missing before {value}", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 class InputFile(click.Path):
@@ -54,9 +46,18 @@ class InputFile(click.Path):
     def __init__(self, kind: str = "") -> None:
         super().__init__(readable=False)
         self._kind, self._written = kind, NOTATIONS.get(kind)
+        self.example = "" if self._written is None else self._written.example
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:
         return None if self._written is None else self._written.shown
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str | None:
+        """What click adds to its message for a file that is not given: which the others were taken for."""
+        files = (
+            [] if ctx is None else [each for each in ctx.command.params if isinstance(each, click.Argument)]
+        )
+        names = [(each.human_readable_name, ctx.params.get(each.name or "")) for each in files if ctx]
+        return ", ".join(f"{name} is {file}" for name, file in names if file) or None
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if self._written is None:
@@ -89,6 +90,7 @@ class OutputFile(ShownType):
 
     def __init__(self, *suffixes: str) -> None:
         self.suffixes = suffixes
+        self.example = f"net{suffixes[0] if suffixes else ''}"
 
     def files(self, target: str) -> list[str]:
         """All files that are written for the sake of this one."""
@@ -96,8 +98,7 @@ class OutputFile(ShownType):
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """What click adds to its message for an option that is not given."""
-        suffix = self.suffixes[0] if self.suffixes else ""
-        return f"Name the file to write, as in {param.opts[0]} net{suffix}"
+        return f"Name the file to write, as in {param.opts[0]} {self.example}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from prototrt.converter.files.writing.files import suffix_fault, write_fault
