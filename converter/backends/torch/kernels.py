@@ -1,8 +1,8 @@
 """The steps of a recurrence as one kernel of Triton, which PyTorch brings for a GPU.
 
 A loop of PyTorch launches several kernels for each step. Here one kernel does all steps. Each of its programs computes
-some of the H units, and holds their rows of the recurrent weights in registers. Before a step it waits for the states
-that other programs write.
+some of the H units, of all streams, and holds their rows of the recurrent weights in registers. Before a product it
+waits for what other programs write: mostly the states of the step before.
 """
 
 from __future__ import annotations
@@ -13,26 +13,30 @@ from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.backends.torch.expressions import Application, expression, is_scalar, number
 from prototrt.converter.backends.torch.names import PythonNames, identifier
 from prototrt.surgery.ir import DType, Node, Op, Value
-from prototrt.surgery.ops import Binary, BinaryKind, MatMul, Scan, Select, Sigmoid, Slice, TanH
+from prototrt.surgery.ops import Binary, BinaryKind, LeakyReLU, MatMul, Scan, Select, Sigmoid, Slice, TanH
 
 _TEMPLATES: Mapping[type[Op], str] = {
     Sigmoid: "tl.sigmoid({0})",
     TanH: "2 * tl.sigmoid(2 * {0}) - 1",
     Select: "tl.where({0}, {1}, {2})",
+    LeakyReLU: "tl.where({0} < 0, {0} * {slope}, {0})",
 }
 _ARITHMETIC = (BinaryKind.ADD, BinaryKind.SUBTRACT, BinaryKind.MULTIPLY, BinaryKind.DIVIDE)
-_NAMES = "steps streams width columns units step n row before unit column block is_unit is_column is_block"
+_NAMES = "steps streams width lanes columns units step stream row before unit column rows block"
+_NAMES += " is_stream is_unit is_column is_block"
 
 
 @dataclass(frozen=True, slots=True)
 class StepKernel:
     """A kernel, and what its caller passes to it beside the sequences and states of the Scan.
 
-    ``gates``: rows of recurrent weights for each unit. ``invariants`` and ``constants`` are read in this order.
+    ``gates``: rows of recurrent weights for each unit. ``exchanged``: arrays beside the states by which programs
+    exchange values of a step. ``constants`` are read in this order.
     """
 
     name: str
     gates: int
+    exchanged: int
     constants: Sequence[Value]
 
 
@@ -59,7 +63,7 @@ class StepKernels:
             return None
         if source not in self._written:
             self._written[source] = self.names.new(f"{identifier(node.origin.type)}_steps")
-        return StepKernel(self._written[source], text.gates, [*text.constants])
+        return StepKernel(self._written[source], text.gates, len(text.exchanged), [*text.constants])
 
 
 _NAME = "\0"
@@ -73,8 +77,8 @@ class _NoKernelError(Exception):
 class _KernelText:
     """Writes the body of a Scan for a kernel.
 
-    A value (N, G H) is G vectors, one for each gate: of the units of a program, or wide, of all H units. Products alone
-    read wide vectors, which are states, sequences, and what elementwise primitives make of them.
+    A value (N, G H) is G vectors (N, H), one for each gate: of the units of a program, or wide, of all H units.
+    Products alone read wide vectors. What no product made, each program computes wide. The rest is exchanged.
     """
 
     def __init__(self, node: Node, op: Scan, hint: Callable[[Value], str]) -> None:
@@ -85,9 +89,11 @@ class _KernelText:
         self._names = PythonNames(_NAMES.split())
         self._vectors: dict[tuple[Value, int, bool], str] = {}
         self._lines: dict[str, list[str]] = {
-            part: [] for part in ("weights", "step", "first", "later", "made")
+            part: [] for part in ("before", "step", "first", "later", "made")
         }
+        self._kept: dict[str, Value] = {}
         self.constants: dict[Value, str] = {}
+        self.exchanged: dict[Value, str] = {}
         self.gates = 0
 
     def source(self) -> str:
@@ -106,23 +112,25 @@ class _KernelText:
             before: self._new(value) for before, value in zip(inside.states, outside.states, strict=True)
         }
         stores = [
-            f"tl.store({array} + row * width + unit, {self.vector(value)}, is_unit)"
+            _store(array, self.vector(value))
             for array, value in zip(self._arrays.values(), self._results.states, strict=True)
         ]
+        after = dict(zip(inside.states, self._results.states, strict=True))
+        stores += [f"{name} = {self.vector(after[value])}" for name, value in self._kept.items()]
         if not self.gates:
             raise _NoKernelError
-        arrays = [self._read, self.constants, self._initial, self._arrays]
+        arrays = [self._read, self.constants, self._initial, self._arrays, self.exchanged]
         lines = self._lines
         return _TEXT.format(
             name=_NAME,
             arguments=", ".join(name for names in arrays for name in names.values()),
-            weights=_indent(1, lines["weights"]),
+            before=_indent(1, lines["before"]),
             place="(steps - 1 - step)" if self.op.reverse else "step",
-            step=_indent(3, lines["step"]),
-            first=_indent(4, lines["first"]),
+            step=_indent(2, lines["step"]),
+            first=_indent(3, lines["first"]),
             sign="+" if self.op.reverse else "-",
-            later=_indent(4, lines["later"]),
-            made=_indent(3, [*lines["made"], *stores]),
+            later=_indent(3, lines["later"]),
+            made=_indent(2, [*lines["made"], *stores]),
         )
 
     def _check(self) -> None:
@@ -163,18 +171,33 @@ class _KernelText:
         if value in self._arrays:
             return self._state(value, wide)
         if value in self._read:
-            place = "row" if value in self._inside.sequences else "n"
+            place = "row" if value in self._inside.sequences else "stream"
             return self._loaded("step", self._read[value], value, gate, place, wide)
         if value.is_constant:
-            return self._loaded("weights", self._constant(value), value, gate, "0", wide)
+            return self._loaded("before", self._constant(value), value, gate, "0", wide)
         node = self._writers[value]
-        if wide and isinstance(node.op, MatMul | Slice):
-            raise _NoKernelError
+        if wide and self._is_of_products(value):
+            return self._all_of(value)
         if isinstance(node.op, MatMul):
             return self._product(node, gate)
         if isinstance(node.op, Slice):
             return self._part(node, node.op, gate)
         return self._elementwise(node, gate, wide)
+
+    def _is_of_products(self, value: Value) -> bool:
+        """Whether other programs know some of its units alone."""
+        node = self._writers.get(value)
+        return node is not None and (
+            isinstance(node.op, MatMul | Slice) or any(map(self._is_of_products, node.inputs))
+        )
+
+    def _all_of(self, value: Value) -> str:
+        """Exchange a vector: each program stores its units, and loads all."""
+        own = self.vector(value)
+        array, name = self._names.new(f"{own}_steps"), self._names.new(f"{own}_all")
+        self.exchanged[value] = array
+        self._lines["made"] += [_store(array, own), f"{name} = {_load_written(array, 'row')}"]
+        return name
 
     def _named(self, name: str, value: Value, gate: int) -> str:
         return self._names.new(f"{name}_{gate}" if self._gates(value) > 1 else name)
@@ -189,19 +212,26 @@ class _KernelText:
         count, name = self._gates(value), self._named(f"{array}_row", value, gate)
         index, mask = _INDICES[wide]
         row = place if count == 1 else f"({place} * {count} + {gate})"
-        load = f"{array} + {row} * width + {index}, {mask}, 0" if count else f"{array} + {place}"
+        of_rows = "" if value.is_constant else "is_stream & "
+        load = (
+            f"{array} + {row} * width + {index}, {of_rows}{mask}, 0"
+            if count
+            else f"{array} + {place}, is_stream, 0"
+        )
         self._lines[part].append(f"{name} = tl.load({load})")
         return name
 
     def _state(self, value: Value, wide: bool) -> str:
-        """Load a state: before the first step, and as a program has written it."""
-        array, initial = self._arrays[value], self._initial[value]
-        name, (index, mask) = self._names.new(f"{array.removesuffix('_steps')}_before"), _INDICES[wide]
-        self._lines["first"].append(f"{name} = tl.load({initial} + n * width + {index}, {mask}, 0)")
-        later, function = self._lines["later"], "load_written" if wide else "tl.load"
-        # What a program has written itself is loaded before it waits for the others.
-        place = len(later) if wide else 0
-        later.insert(place, f"{name} = {function}({array} + before * width + {index}, {mask}, 0)")
+        """A state before a step: what a program has computed itself it keeps in registers."""
+        array, (index, mask) = self._arrays[value], _INDICES[wide]
+        name = self._names.new(f"{array.removesuffix('_steps')}_before")
+        load = f"{name} = tl.load({self._initial[value]} + stream * width + {index}, is_stream & {mask}, 0)"
+        if wide:
+            self._lines["first"].append(load)
+            self._lines["later"].append(f"{name} = {_load_written(array, 'before')}")
+        else:
+            self._lines["before"].append(load)
+            self._kept[name] = value
         return name
 
     def _product(self, node: Node, gate: int) -> str:
@@ -212,8 +242,8 @@ class _KernelText:
         read, array = self.vector(x, wide=True), self._constant(weights)
         rows, name = self._named(f"{array}_rows", y, gate), self._named(self._hint(y), y, gate)
         load = f"tl.load({array} + {gate} * width * width + block, is_block, 0)"
-        self._lines["weights"].append(f"{rows} = {load}")
-        self._lines["made"].append(f"{name} = tl.sum({rows} * {read}, 1)")
+        self._lines["before"].append(f"{rows} = {load}")
+        self._lines["made"].append(f"{name} = products({rows}, {read}, lanes)")
         self.gates += 1
         return name
 
@@ -227,14 +257,25 @@ class _KernelText:
         if row is None and not (isinstance(node.op, Binary) and node.op.kind in _ARITHMETIC):
             raise _NoKernelError
         texts = [self.vector(value, gate, wide=wide) for value in node.inputs]
+        slope = number(node.op.slope) if isinstance(node.op, LeakyReLU) else ""
         name = self._named(self._hint(node.outputs[0]), node.outputs[0], gate)
-        made = row.format(*texts) if row else expression.get(Binary)(Application(node, texts, str))
+        made = (
+            row.format(*texts, slope=slope) if row else expression.get(Binary)(Application(node, texts, str))
+        )
         self._lines["made"].append(f"{name} = {made}")
         return name
 
 
 _INDICES = {False: ("unit", "is_unit"), True: ("column", "is_column")}
 """Where the elements of a vector are, and which of them there are: by whether it is wide."""
+
+
+def _store(array: str, vector: str) -> str:
+    return f"tl.store({array} + row * width + unit, {vector}, is_stream & is_unit)"
+
+
+def _load_written(array: str, row: str) -> str:
+    return f"load_written({array} + {row} * width + column, is_stream & is_column, 0)"
 
 
 def _indent(depth: int, lines: Sequence[str]) -> str:
@@ -245,32 +286,30 @@ _TEXT = """\
 @triton.jit
 def {name}(
     {arguments}, steps, streams,
-    width: tl.constexpr, columns: tl.constexpr, units: tl.constexpr
+    width: tl.constexpr, lanes: tl.constexpr, columns: tl.constexpr, units: tl.constexpr
 ):
-    unit = tl.program_id(0) * units + tl.arange(0, units)
-    column = tl.arange(0, columns)
-    block = unit[:, None] * width + column
-    is_unit, is_column = unit < width, column < width
-    is_block = is_unit[:, None] & is_column
-{weights}
+    rows = tl.program_id(0) * units + tl.arange(0, units)[:, None]
+    stream, column = tl.arange(0, lanes)[:, None], tl.arange(0, columns)[None, :]
+    unit = tl.program_id(0) * units + tl.arange(0, units)[None, :]
+    is_stream, is_unit, is_column = stream < streams, unit < width, column < width
+    block, is_block = rows * width + column, (rows < width) & is_column
+{before}
     for step in range(steps):
-        for n in range(streams):
-            row = {place} * streams + n
+        row = {place} * streams + stream
 {step}
-            if step == 0:
+        if step == 0:
 {first}
-            else:
-                before = row {sign} streams
+        else:
+            before = row {sign} streams
 {later}
-{made}
-            tl.debug_barrier()"""
+{made}"""
 LOAD_WRITTEN = """\
 UNWRITTEN = tl.constexpr(0x7FA5A5A5)
 
 @triton.jit
 def is_unwritten(places, mask):
     bits = tl.load(places, mask, 0, volatile=True).to(tl.int32, bitcast=True)
-    return tl.max((bits == UNWRITTEN).to(tl.int32), 0)
+    return tl.max(tl.max((bits == UNWRITTEN).to(tl.int32), 1), 0)
 
 @triton.jit
 def load_written(places, mask, other):
@@ -278,5 +317,11 @@ def load_written(places, mask, other):
     while waits > 0:
         waits = is_unwritten(places, mask)
     # Several threads hold a place, and one of them looked at it.
-    return tl.load(places, mask, other, volatile=True)"""
+    return tl.load(places, mask, other, volatile=True)
+
+@triton.jit
+def products(rows, read, lanes: tl.constexpr):
+    if lanes == 1:
+        return tl.sum(rows * read, 1)[None, :]
+    return tl.sum(rows[None, :, :] * read[:, None, :], 2)"""
 """Loads states that other programs write. Until then their places hold a NaN that no computation gives."""

@@ -177,7 +177,9 @@ class Statements:
         units = self.names.new("units")
         self.add(f"if {units} := units_of_a_program({before[0]}, {kernel.gates}):")
         with self._indented_lines():
-            arguments = f"{kernel.name}, {units}, [{', '.join(read)}], [{', '.join(before)}]"
+            arguments = (
+                f"{kernel.name}, {units}, [{', '.join(read)}], [{', '.join(before)}], {kernel.exchanged}"
+            )
             names = ", ".join(after) if len(after) > 1 else f"({after[0]},)"
             self.add(f"{names} = in_one_kernel({arguments})")
             self._assign(states, [f"{name}[{0 if op.reverse else -1}]" for name in after])
