@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.options import refuse_other, takes_options
 from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.surgery.building.builder import names_in
-from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.layout import STREAMS, Layout
@@ -259,10 +259,15 @@ def make_canonical(graph: Graph, options: RewriteOptions, sound: set[Hashable] |
 def rewrite(model: Model, options: RewriteOptions) -> Graph:
     """Rewrite a net as a graph of primitives. Raises ``ConversionError``; a doubt is a ``ConversionWarning``."""
     refuse_other("rewrite", model, Model)
+    return rewrite_expansion(model, expand(model, options=options), options)
+
+
+def rewrite_expansion(model: Model, expansion: Expansion, options: RewriteOptions) -> Graph:
+    """``rewrite`` for a net that was expanded already, with these options."""
     if options.keep_float:
         _refuse_unknown_layers(model, options)
     sound: set[Hashable] = set()
-    graph = make_canonical(expand(model, options=options).graph, options, sound)
+    graph = make_canonical(expansion.graph, options, sound)
     if options.is_quantized and (options.scales or options.calibration_cache):
         from prototrt.surgery.scales.sources import scales_of_options
 

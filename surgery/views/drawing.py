@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.records import dataclass, field, replace
+from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.visible import visible, visible_line
 
 END, USER, SURGICAL, CONSTANT = "end", "user", "surgical", "constant"
@@ -105,7 +105,7 @@ class Drawing:
     def box(self, candidate: str, parts: Iterable[Part], kind: str, notes: Iterable[str] = ()) -> str:
         """Draw a node of several parts."""
         name = self._ids.free(visible_line(candidate))
-        shown = tuple(replace(part, lines=_visible(part.lines)) for part in parts)
+        shown = tuple(Part(_visible(part.lines), part.origin) for part in parts)
         self._here.append(DrawnNode(name, shown, kind, _visible(notes)))
         return name
 

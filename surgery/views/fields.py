@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.caffe2.operators import Operator
@@ -41,16 +42,16 @@ def fields_of(layer: Layer) -> list[LayerField]:
     if isinstance(layer, Operator):
         return [LayerField(each.name, _argument(each), True) for each in layer.message.arg]
     own, usual = parameter_fields(layer.type), parameter_field(layer.type)
-    shown = {descriptor.name for descriptor, _ in layer.message.ListFields()}.difference(_ELSEWHERE) | {usual}
+    shown = {each: value for each, value in layer.message.ListFields() if each.name not in _ELSEWHERE}
+    if usual is not None:
+        shown.setdefault(layer.message.DESCRIPTOR.fields_by_name[usual], getattr(layer.message, usual))
     fields: list[LayerField] = []
     others: list[LayerField] = []
-    for descriptor in layer.message.DESCRIPTOR.fields:
-        if descriptor.name not in shown:
-            continue
+    for descriptor in sorted(shown, key=lambda descriptor: descriptor.index):
         if descriptor.name in own and not is_repeated(descriptor):
-            fields += _of_message(getattr(layer.message, descriptor.name))
+            fields += _of_message(shown[descriptor])
         else:
-            others += _of_field(layer.message, descriptor)
+            others += _of_field(descriptor, shown[descriptor])
     return [*fields, *others]
 
 
@@ -83,18 +84,30 @@ def _settings(param: Message) -> Iterator[str]:
 
 
 def _of_message(message: Message) -> Iterator[LayerField]:
-    for descriptor in message.DESCRIPTOR.fields:
-        yield from _of_field(message, descriptor)
+    values = dict(message.ListFields())
+    for descriptor, default in _defaults(message.DESCRIPTOR):
+        if descriptor in values:
+            yield from _of_field(descriptor, values[descriptor])
+        else:
+            yield default
 
 
-def _of_field(message: Message, descriptor: FieldDescriptor) -> Iterator[LayerField]:
-    is_explicit = _has_value(message, descriptor)
-    value = getattr(message, descriptor.name)
+@cache
+def _defaults(message: Descriptor) -> list[tuple[FieldDescriptor, LayerField]]:
+    """Each field of a message, with what there is to say of it where it is not stated."""
+    return [
+        (
+            each,
+            LayerField(each.name, _text(each, each.default_value) if each.has_default_value else "", False),
+        )
+        for each in message.fields
+    ]
+
+
+def _of_field(descriptor: FieldDescriptor, value: Any) -> Iterator[LayerField]:
+    """A field that is stated."""
     if descriptor.message_type is None:
-        has_text = is_explicit or descriptor.has_default_value
-        yield LayerField(descriptor.name, _text(descriptor, value) if has_text else "", is_explicit)
-    elif not is_explicit:
-        yield LayerField(descriptor.name, "", False)
+        yield LayerField(descriptor.name, _text(descriptor, value), True)
     elif is_repeated(descriptor):
         for position, each in enumerate(value):
             yield from _below(f"{descriptor.name}[{position}]", each)
@@ -107,11 +120,6 @@ def _below(path: str, message: Message) -> Iterator[LayerField]:
     for each in _of_message(message):
         if each.is_explicit:
             yield LayerField(f"{path}.{each.name}", each.text, True)
-
-
-def _has_value(message: Message, descriptor: FieldDescriptor) -> bool:
-    name = descriptor.name
-    return bool(getattr(message, name)) if is_repeated(descriptor) else bool(message.HasField(name))
 
 
 def _text(descriptor: FieldDescriptor, value: Any) -> str:

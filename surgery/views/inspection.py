@@ -120,35 +120,13 @@ class Inspection:
 @takes_options(RewriteOptions)
 def inspect(model: Model, options: RewriteOptions) -> Inspection:
     """Measure the cost of a net. Works without weights: shapes do not depend on them."""
-    return inspection_of(model, expand(model, options=options.topology), options)
-
-
-def inspection_of(model: Model, expansion: Expansion, options: RewriteOptions) -> Inspection:
-    """The cost of a net that was expanded already."""
-    graph, tops = expansion.graph, expansion.tops
-    if options.stream is not None:
-        graph = make_canonical(graph, options)
-        written = {value.name: value for node in graph.nodes for value in (*graph.inputs, *node.outputs)}
-        tops = {name: written.get(value.name, value) for name, value in tops.items()}
-    bound = lay_out(graph, options.layout, model.file)
+    expansion = _in_pieces(expand(model, options=options.topology), options)
+    bound = lay_out(expansion.graph, options.layout, model.file)
     shapes = {value.name: value.shape for value in bound.inputs}
-    work, work_of_a_step = multiply_adds(graph), multiply_adds_per_step(graph)
     return Inspection(
         name=model.name,
         file=model.file,
-        layers=tuple(
-            LayerFacts(
-                name=layer.name,
-                type=layer.type,
-                line=layer.origin.line,
-                tops=_tops(layer, tops),
-                parameters=expansion.parameters.get(layer.name, 0),
-                multiply_adds=work[layer.origin],
-                multiply_adds_per_step=work_of_a_step.get(layer.origin),
-            )
-            for layer in model.layers
-            if not layer.tops or not expansion.tops.keys().isdisjoint(layer.tops)  # others: after the outputs
-        ),
+        layers=_layer_facts(model, expansion),
         inputs=_bindings(bound, bound.inputs),
         outputs=_bindings(bound, bound.outputs),
         recurrences=tuple(
@@ -160,6 +138,39 @@ def inspection_of(model: Model, expansion: Expansion, options: RewriteOptions) -
         sizes=bound.symbols,
         stream=bound.stream,
         warnings=bound.warnings,
+    )
+
+
+def layers_of(model: Model, expansion: Expansion, options: RewriteOptions) -> tuple[LayerFacts, ...]:
+    """The cost of each layer of a net that was expanded already."""
+    return _layer_facts(model, _in_pieces(expansion, options))
+
+
+def _in_pieces(expansion: Expansion, options: RewriteOptions) -> Expansion:
+    """The expansion, or that of a piece if the options say so."""
+    if options.stream is None:
+        return expansion
+    graph = make_canonical(expansion.graph, options)
+    written = {value.name: value for node in graph.nodes for value in (*graph.inputs, *node.outputs)}
+    tops = {name: written.get(value.name, value) for name, value in expansion.tops.items()}
+    return replace(expansion, graph=graph, tops=tops)
+
+
+def _layer_facts(model: Model, expansion: Expansion) -> tuple[LayerFacts, ...]:
+    """Of all layers but those after the outputs."""
+    work, work_of_a_step = multiply_adds(expansion.graph), multiply_adds_per_step(expansion.graph)
+    return tuple(
+        LayerFacts(
+            name=layer.name,
+            type=layer.type,
+            line=layer.origin.line,
+            tops=_tops(layer, expansion.tops),
+            parameters=expansion.parameters.get(layer.name, 0),
+            multiply_adds=work[layer.origin],
+            multiply_adds_per_step=work_of_a_step.get(layer.origin),
+        )
+        for layer in model.layers
+        if not layer.tops or not expansion.tops.keys().isdisjoint(layer.tops)
     )
 
 

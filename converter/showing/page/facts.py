@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.wording import Worded
 from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.converter.showing.page.order import in_order, nodes_in
 from prototrt.converter.showing.page.repeats import Repeat, with_repeats, with_repeats_like
-from prototrt.surgery.expansion.expand import expand
+from prototrt.surgery.expansion.expand import Expansion
 from prototrt.surgery.ir import Graph, Shape
 from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.options import RewriteOptions
@@ -23,7 +23,7 @@ from prototrt.surgery.scales.sources import scales_in
 from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
 from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrap
 from prototrt.surgery.views.fields import fields_of
-from prototrt.surgery.views.inspection import LayerFacts, inspection_of
+from prototrt.surgery.views.inspection import LayerFacts, layers_of
 from prototrt.surgery.views.statistics import Distribution, statistics_of, statistics_of_counts
 
 _FLOAT32 = 4  # bytes
@@ -31,45 +31,51 @@ _FLOAT32 = 4  # bytes
 
 def page_facts(
     model: Model,
-    graph: Graph | ConversionError,
+    expansion: Expansion,
+    graph: Graph,
     options: RewriteOptions,
     verification: Mapping[str, Any] | None,
     title: str = "Rewritten in primitives",
 ) -> dict[str, Any]:
     """Both drawings, what each layer says and costs, recurrent pairs, checks and warnings.
 
-    ``graph`` may be the reason why there is no graph; ``title`` names the stage of the net.
+    ``graph`` was made from ``expansion``; ``title`` names its stage.
     """
-    facts = {
+    seen = {} if options.scales is None else scales_in(options.scales).records
+    costs = {(layer.name, layer.line): _cost(layer) for layer in layers_of(model, expansion, options)}
+    shapes = {name: value.shape for name, value in expansion.tops.items()}
+    return {
+        **_head(model, title, verification),
+        "drawings": _drawings(model, drawing_of_model(model, shapes), drawing_of_graph(graph)),
+        "layers": [
+            _layer(model, layer, shapes, seen) | costs.get((layer.name, layer.origin.line), {})
+            for layer in model.layers
+        ],
+        "pairs": [_pair(pair.output.name, pair.input.name, pair.input.shape) for pair in graph.recurrences],
+        "warnings": list(graph.warnings),
+    }
+
+
+def facts_of_unconverted(
+    model: Model, error: ConversionError, title: str, verification: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The facts of a net that has no graph, with the reason as a warning."""
+    return {
+        **_head(model, title, verification),
+        "drawings": _drawings(model, drawing_of_model(model, {}), None),
+        "layers": [_layer(model, layer, {}, {}) for layer in model.layers],
+        "pairs": [],
+        "warnings": [*model.warnings, Worded("the net cannot be rewritten: {}", error.text)],
+    }
+
+
+def _head(model: Model, title: str, verification: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
         "title": model.name or model.file,
         "file": model.file,
         "weights": model.weights.file,
         "stages": ["As written", title],
         "verification": verification,
-    }
-    numbers = {layer.origin: number for number, layer in enumerate(model.layers)}
-    if isinstance(graph, ConversionError):
-        return {
-            **facts,
-            "drawings": _drawings(drawing_of_model(model, {}), None, numbers),
-            "layers": [_layer(model, layer, {}, {}) for layer in model.layers],
-            "pairs": [],
-            "warnings": [*model.warnings, Worded("the net cannot be rewritten: {}", graph.text)],
-        }
-    seen = {} if options.scales is None else scales_in(options.scales).records
-    expansion = expand(model, options=options.topology)
-    inspection = inspection_of(model, expansion, options)
-    costs = {(layer.name, layer.line): _cost(layer) for layer in inspection.layers}
-    shapes = {name: value.shape for name, value in expansion.tops.items()}
-    return {
-        **facts,
-        "drawings": _drawings(drawing_of_model(model, shapes), drawing_of_graph(graph), numbers),
-        "layers": [
-            _layer(model, layer, shapes, seen) | costs.get((layer.name, layer.origin.line), {})
-            for layer in model.layers
-        ],
-        "pairs": [_pair(pair.output, pair.input, pair.shape) for pair in inspection.recurrences],
-        "warnings": list(graph.warnings),
     }
 
 
@@ -170,8 +176,9 @@ def _text(shape: Sequence[Any] | None) -> str:
 # ---------------------------------------------------------------- drawings
 
 
-def _drawings(net: Drawing, graph: Drawing | None, layers: Mapping[Origin, int]) -> list[dict[str, Any]]:
+def _drawings(model: Model, net: Drawing, graph: Drawing | None) -> list[dict[str, Any]]:
     """The net, and the graph with the same blocks in frames."""
+    layers = {layer.origin: number for number, layer in enumerate(model.layers)}
     net = with_constants_inside(net)
     written = with_repeats(net, in_order(net))
     drawings = [_drawing(net, written, layers)]
@@ -190,7 +197,6 @@ def _drawing(drawing: Drawing, items: Sequence[Item], layers: Mapping[Origin, in
     nodes = [node for item in items for node in nodes_in(item)]
     numbers = {node.id: number for number, node in enumerate(nodes)}
     return {
-        "title": drawing.title,
         "items": [_item(item, layers) for item in items],
         "edges": [
             [numbers[edge.source], numbers[edge.target], edge.label, edge.kind] for edge in drawing.edges

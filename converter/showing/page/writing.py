@@ -16,8 +16,10 @@ from prototrt.converter.showing.page.script import join_modules
 FOLDER = Path(__file__).parent
 GRAPHVIZ = FOLDER / "vendor" / "graphviz.js"
 """Fetched by builds, with its licence beside it; part of wheels, not of the repository."""
-_OF_LINES = ("drawings", "warnings")
+_OF_LINES = ("warnings",)
 """Facts whose texts have several lines; in each line, a name is visible already."""
+_VISIBLE = ("drawings",)
+"""Facts whose texts are visible already: those of a ``Drawing``."""
 _GRAPHVIZ_SOURCES = ("blob:", "'wasm-unsafe-eval'")
 """Graphviz is a module that the page makes from its own text, and that compiles WebAssembly."""
 
@@ -38,7 +40,10 @@ def page(facts: Mapping[str, Any]) -> str:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     style, script = _text(FOLDER / "page.css"), join_modules(FOLDER / "script" / "main.js")
     return environment.get_template("page.html.j2").render(
-        facts={name: _visible(fact, name in _OF_LINES) for name, fact in facts.items()},
+        facts={
+            name: fact if name in _VISIBLE else _visible(fact, name in _OF_LINES)
+            for name, fact in facts.items()
+        },
         graphviz=_graphviz(),
         policy=policy([style], [script], _GRAPHVIZ_SOURCES),
         script=script,
@@ -53,7 +58,7 @@ def _visible(facts: Any, has_lines: bool) -> Any:
         return visible(facts) if has_lines else visible_line(facts)
     if isinstance(facts, dict):
         return {name: _visible(fact, has_lines) for name, fact in facts.items()}
-    if isinstance(facts, list | tuple):
+    if isinstance(facts, (list, tuple)):
         return [_visible(fact, has_lines) for fact in facts]
     return facts
 

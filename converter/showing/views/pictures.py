@@ -12,16 +12,18 @@ from typing import Any
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, UnreadableFileError
 from prototrt.caffe_proto.common.files import value_from_json
+from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Command, Option, Surface, Worded, python_words
 from prototrt.caffe_proto.recognition import read_text
 from prototrt.converter.files.writing.files import atomic_write, refuse_overwriting, suffix_fault
-from prototrt.converter.showing.page.facts import page_facts
+from prototrt.converter.showing.page.facts import facts_of_unconverted, page_facts
 from prototrt.converter.showing.page.writing import page
 from prototrt.converter.showing.views.stages import ShownStage
+from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.pipeline import rewrite
+from prototrt.surgery.pipeline import rewrite_expansion
 from prototrt.surgery.views.dot import dot_from_graph, dot_from_net
 
 TEXT = (".dot", ".gv")
@@ -50,6 +52,7 @@ class NetPicture:
     warnings: Sequence[str]
 
 
+@without_collector()
 def draw(
     model: Model,
     target: str | None,
@@ -83,16 +86,21 @@ def _dot_text(
     """In Graphviz's language, and warnings. ``target`` is where it will go."""
     if stage.name == "parsed":
         return dot_from_net(model, options)
-    graph = _rewritten(model, options, target)
+    _, graph = _rewritten(model, options, target)
     return dot_from_graph(stage.of(graph)), graph.warnings
 
 
-def _rewritten(model: Model, options: RewriteOptions, target: str | None) -> Graph:
-    """The graph. Raises ``OptionsError`` if ``target`` is one of its source files."""
-    graph = rewrite(model, options=replace(options, require_weights=False))
+def _rewritten(model: Model, options: RewriteOptions, target: str | None) -> tuple[Expansion, Graph]:
+    """The net in primitives before and after the passes.
+
+    Raises ``OptionsError`` if ``target`` is one of the source files.
+    """
+    options = replace(options, require_weights=False)
+    expansion = expand(model, options=options)
+    graph = rewrite_expansion(model, expansion, options)
     if target is not None:
         refuse_overwriting([(Option("file"), target)], [source.file for source in graph.sources])
-    return graph
+    return expansion, graph
 
 
 def _suffix(target: str) -> str:
@@ -143,14 +151,16 @@ def _page(
     verification: str | None,
     surface: Surface,
 ) -> tuple[bytes, Sequence[str]]:
+    checks = None if verification is None else read_verification(verification)
     try:
-        graph: Any = stage.of(_rewritten(model, options, target))
+        expansion, graph = _rewritten(model, options, target)
+        graph = stage.of(graph)
     except OptionsError:
         raise
     except ConversionError as error:
-        graph = error
-    checks = None if verification is None else read_verification(verification)
-    facts = page_facts(model, graph, options, checks, stage.title)
+        facts = facts_of_unconverted(model, error, stage.title, checks)
+    else:
+        facts = page_facts(model, expansion, graph, options, checks, stage.title)
     warnings = [Worded("{}", text).by(surface) for text in facts["warnings"]]
     return page({**facts, "warnings": warnings}).encode(), warnings
 

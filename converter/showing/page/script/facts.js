@@ -15,8 +15,8 @@ export const costs = layers.filter(({ cost }) => cost);
  * frame around others: `key` names it in its drawing, `parts` are its lines by the number of their layer, `layers` are
  * these layers, `work` is what they cost, `frames` are the frames that it stands in, the outermost first.
  */
-export const drawings = facts.drawings.map(({ title, items, edges }, index) => {
-  const drawing = { index, title, stage: facts.stages[index], boxes: [], nodes: [], folded: new Set() };
+export const drawings = facts.drawings.map(({ items, edges }, index) => {
+  const drawing = { index, stage: facts.stages[index], boxes: [], nodes: [], folded: new Set() };
   const box = (item, frames, place) => {
     const { parts, kind, notes = [], dashed: isDashed, repeat, blocks } = item;
     const lines = parts.flatMap(([, texts]) => texts);

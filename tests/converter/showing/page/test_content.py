@@ -63,7 +63,7 @@ def case(seed: int) -> dict[str, Any]:
     frames = sorted({name for path in nodes for name in path[:-1]})
     cuts = sorted({0, len(drawn), chance.randrange(1, len(drawn))})
     return {
-        "facts": {**FACTS, "drawings": [{"title": "", "items": drawn, "edges": edges}]},
+        "facts": {**FACTS, "drawings": [{"items": drawn, "edges": edges}]},
         "folded": chance.sample(frames, chance.randint(0, len(frames))),
         "columns": [
             {"first": first, "end": end} for first, end in [(0, len(drawn)), *itertools.pairwise(cuts)]

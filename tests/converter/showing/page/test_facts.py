@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from prototrt import load, rewrite
+from prototrt import Model, load
 from prototrt.converter.showing.page.facts import page_facts, with_constants_inside
+from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.pipeline import rewrite_expansion
 from prototrt.surgery.scales.scales_file import Counts, Scales, ValueScale
 from prototrt.surgery.views.drawing import CONSTANT, FROM_CONSTANT, USER, Drawing, DrawnFrame, DrawnNode
-from prototrt.tests.command_line import DEPLOY, WEIGHTS
+from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS
+
+
+def facts_of(model: Model, options: RewriteOptions | None = None) -> dict[str, Any]:
+    options = options or RewriteOptions()
+    expansion = expand(model, options=options)
+    return page_facts(model, expansion, rewrite_expansion(model, expansion, options), options, None)
 
 
 def test_constants_are_lines_of_their_readers() -> None:
@@ -35,7 +44,7 @@ def test_constants_are_lines_of_their_readers() -> None:
 
 def test_facts_of_a_layer() -> None:
     model = load(DEPLOY, WEIGHTS)
-    facts = page_facts(model, rewrite(model), RewriteOptions(), None)
+    facts = facts_of(model)
     layer = next(layer for layer in facts["layers"] if layer["name"] == "conv1")
     assert (layer["type"], layer["file"], layer["place"]) == ("Convolution", DEPLOY, "line 22")
     fields = {name: (text, is_stated) for name, text, is_stated in layer["fields"]}
@@ -58,7 +67,7 @@ def test_blobs_have_the_magnitudes_of_a_calibration(tmp_path: Path) -> None:
     scales.write_text(Scales({"data": record, "pool1": ValueScale(scale=0.5)}).text())
     model = load(DEPLOY)
     options = RewriteOptions(scales=str(scales), require_weights=False)
-    facts = page_facts(model, rewrite(model, options=options), options, None)
+    facts = facts_of(model, options)
     (data,) = next(layer for layer in facts["layers"] if layer["name"] == "conv1")["bottoms"]
     assert (data["low"], data["high"], data["step"]) == (0, 1.25, 1)
     assert [(place, count) for place, count in enumerate(data["counts"]) if count] == [
@@ -75,7 +84,7 @@ def test_weights_of_caffe2_have_their_names() -> None:
     model = load(str(folder / "predict_net.pb"), str(folder / "init_net.pb"))
     with np.load(folder / "inputs.npz") as inputs:
         options = RewriteOptions(shapes={name: inputs[name].shape for name in inputs.files})
-    facts = page_facts(model, rewrite(model, options=options), options, None)
+    facts = facts_of(model, options)
     layer = next(layer for layer in facts["layers"] if layer["type"] == "Conv")
     assert layer["words"] == ["input", "output"]
     assert [blob["name"] for blob in layer["blobs"]] == layer_inputs(model, layer["name"])[1:]
@@ -95,8 +104,14 @@ def test_layers_of_one_name_are_told_apart(tmp_path: Path) -> None:
         'layer { name: "twice" type: "Sigmoid" bottom: "y" top: "z" }\n'
     )
     model = load(str(file))
-    facts = page_facts(model, rewrite(model), RewriteOptions(), None)
+    facts = facts_of(model)
     for drawing in facts["drawings"]:
         boxes = [box for box in drawing["items"] if box["kind"] == USER]
         numbers = [number for box in boxes for number, _ in box["parts"]]
         assert [facts["layers"][number]["type"] for number in numbers] == ["TanH", "Sigmoid"]
+
+
+def test_pairs_are_those_of_the_graph() -> None:
+    model = load(STREAM, WEIGHTS)
+    assert [pair["input"] for pair in facts_of(model)["pairs"]]
+    assert facts_of(model, RewriteOptions(state="zero"))["pairs"] == []
