@@ -124,7 +124,7 @@ class RewriteOptions(Options):
     sequence: Form = one_of(
         Form,
         "How recurrent layers run: as a loop, unrolled (at most 64 steps), or as one step. auto: step"
-        " if T is 1, else loop.",
+        " if T is 1 (loop for PyTorch), else loop.",
     )
     state: States = option(
         "Recurrent state. bind: inputs and outputs to feed back; zero: zero at each call; or arrays by"
@@ -216,7 +216,7 @@ class RewriteOptions(Options):
     )
     require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
     for_operators: bool = only_in_python(
-        "Keep a recurrence of one step, so that ONNX's LSTM, GRU or RNN can be written for it.",
+        "Keep a recurrence of one step, so that the LSTM, GRU or RNN of ONNX or PyTorch can be written for it.",
         False,
         compare=True,
     )

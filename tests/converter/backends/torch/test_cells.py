@@ -124,6 +124,14 @@ def test_cont_of_a_loop_stays_an_equation(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("sequence", ["auto", "step"])
+def test_one_step_is_a_module_unless_primitives_are_asked_for(sequence: Form, tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(INPUTS.format(steps=1) + layer("a"))
+    prototrt.convert(path, None, tmp_path / "net.py", random_weights=1, sequence=sequence)
+    assert ("nn.LSTM(3, 4)" in (tmp_path / "net.py").read_text()) == (sequence == "auto")
+
+
 def test_no_warning_says_that_a_layer_stays(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     text_of(graph_of(layer("a", "GRU"), tmp_path, drop=False), tmp_path)
     assert [str(each.message) for each in recwarn if each.category is ConversionWarning] == []
