@@ -46,6 +46,8 @@ Plugins: TypeAlias = Mapping[str, str]
 States: TypeAlias = "StateSource | Mapping[str, Array]"
 TileForm: TypeAlias = Literal["broadcast", "keep", "native", "plugin"]
 VaryingSize: TypeAlias = Literal["batch", "time", "size"]
+LETTERS: Mapping[VaryingSize, str] = {"batch": "N", "time": "T", "size": "HW"}
+"""The names of the sizes that vary."""
 OF_THE_NET = (
     "shapes",
     "sizes",

@@ -116,6 +116,41 @@ def test_run_takes_the_onnx_model_that_convert_wrote(tmp_path: Path) -> None:
         assert (refused.exit_code, refused.output.partition("\nError: ")[2]) == (2, f"{message}\n")
 
 
+IMAGES = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } }
+  transform_param { scale: 0.5 } }
+layer { name: "y" type: "TanH" bottom: "data" top: "y" }
+"""
+
+
+def test_run_of_a_model_says_how_pixels_were_transformed_in_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(IMAGES)
+    pillow.new("RGB", (30, 40)).save("image.png")
+    done("convert", "net.prototxt", "-o", "net.onnx")
+    run_it = ["run", "net.onnx", "--inputs", "image.png", "-o", "out.npz"]
+    assert done(*run_it).stderr == (
+        'warning: net.prototxt:2: layer "data" (Input): feed "data" transformed, as in training: times 0.5; or let the'
+        " engine do it with --preprocess\n"
+    )
+    assert done(*run_it, "--scale", "0.5").stderr == ""
+    done("convert", "net.prototxt", "--preprocess", "-o", "net.onnx")
+    assert done(*run_it).stderr == ""
+
+
+def test_images_take_the_usual_size_where_it_varies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text(IMAGES.replace("scale: 0.5", ""))
+    pillow.new("RGB", (30, 40)).save("image.png")
+    sizes = ["--dynamic", "batch,size", "--size", "N=2..4", "--size", "H=4..10..16"]
+    done("run", "net.prototxt", *sizes, "--inputs", "image.png", "-o", "out.npz")
+    assert np.load("out.npz")["y"].shape == (2, 3, 10, 8)
+
+
 def test_run_lists_the_inputs_that_are_not_given(tmp_path: Path) -> None:
     write_npz(tmp_path / "in.npz", {})
     target = tmp_path / "out.npz"

@@ -173,7 +173,13 @@ def test_a_net_that_needs_even_sizes_refuses_others() -> None:
             {"x": (1, 3)},
             {"N": (1, 8)},
             "sizes has a range for N, but no shape has that size\n"
-            "  fix: write N into a shape, or leave its range out",
+            '  fix: add dynamic=["batch"], or write N into a shape, as in shapes={"data": ("N", 3, 224, 224)}',
+        ),
+        (
+            {"x": (1, 3)},
+            {"B": (1, 8)},
+            "sizes has a range for B, but no shape has that size\n"
+            '  fix: write B into a shape, as in shapes={"data": ("B", 3, 224, 224)}',
         ),
         (
             {"x": ("N*M", 3)},
@@ -188,6 +194,31 @@ def test_message(shapes: dict[str, Any], sizes: dict[str, Any], message: str) ->
     with pytest.raises(ConversionError) as caught:
         rewritten(op("TanH"), {"x": (2, 3)}, shapes=shapes, sizes=sizes)
     assert str(caught.value) == message
+
+
+def test_a_range_of_the_user_counts_where_sizes_vary_by_a_word() -> None:
+    images = {"x": (10, 3, 8, 8)}
+    graph = rewritten(op("TanH"), images, dynamic=("batch", "size"), sizes={"N": (1, 4), "H": (8, 16, 32)})
+    assert [value.shape for value in graph.inputs] == [("N", 3, "H", "W")]
+    assert [warning.partition(": ")[2] for warning in graph.warnings] == [
+        'with dynamic=["batch", "size"], N is 1 to 4, usually 4; H is 8 to 32, usually 16; W is 4 to 16, usually 8'
+    ]
+    fixed = rewritten(op("TanH"), images, dynamic=("batch",), sizes={"N": (4, 4)})
+    assert ([value.shape for value in fixed.inputs], fixed.warnings) == ([(4, 3, 8, 8)], ())
+
+
+def test_rows_take_the_ranges_of_the_user() -> None:
+    graph = prototrt.rewrite(LRCN.load(), dynamic=("batch", "time"), sizes={"N": (2, 2), "T": (1, 5, 9)})
+    assert [value.shape for value in graph.inputs[:2]] == [("2*T", 3, 12, 12), ("T", 2)]
+    assert graph.warnings[-1].endswith(': with dynamic=["batch", "time"], T is 1 to 9, usually 5')
+
+
+def test_a_range_with_a_name_that_no_word_lets_vary() -> None:
+    with pytest.raises(ConversionError) as caught:
+        rewritten(op("TanH"), {"x": (2, 3)}, dynamic=("batch",), sizes={"B": (1, 8)})
+    assert str(caught.value) == (
+        "sizes has a range for B, but no shape has that size\n  fix: call the size N"
+    )
 
 
 def test_names_and_ranges_of_shapes_exclude_each_other() -> None:

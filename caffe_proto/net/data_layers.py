@@ -131,6 +131,9 @@ def _channels(layer: Message, field_numbers: Mapping[FieldPath, list[int]]) -> i
     return len(transform.mean_value) if len(transform.mean_value) > 1 else None
 
 
+AS_IN_TRAINING = "transformed, as in training"
+
+
 def transformation(layer: Message) -> str | None:
     """The transformations of the data layer, which the data for the Input that replaces it still need."""
     transform = layer.transform_param
@@ -141,4 +144,4 @@ def transformation(layer: Message) -> str | None:
         steps.append("minus " + ", ".join(f"{value:g}" for value in transform.mean_value))
     if transform.HasField("scale") and transform.scale != 1:
         steps.append(f"times {transform.scale:g}")
-    return f'feed "{layer.top[0]}" transformed, as in training: {", then ".join(steps)}' if steps else None
+    return f'feed "{layer.top[0]}" {AS_IN_TRAINING}: {", then ".join(steps)}' if steps else None

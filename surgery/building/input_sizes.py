@@ -8,17 +8,17 @@ from contextlib import suppress
 
 from prototrt.caffe_proto.common.errors import OptionsError, ShapeError
 from prototrt.caffe_proto.common.records import dataclass
-from prototrt.caffe_proto.common.wording import Option, Worded, excerpt
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded, excerpt
 from prototrt.surgery.ir import Graph, Range, Shape, Size, computable, range_of, size_from_text, symbols_of
 from prototrt.surgery.ir.profiles import Profile, SizeNames, Sizes
 from prototrt.surgery.ir.shapes import sizes as shown
 from prototrt.surgery.ir.shapes import symbol_sources
-from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.options import LETTERS, RewriteOptions
 
 
 def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
     """The shapes in which names stand. Raises ``OptionsError`` for those that say nothing, and for unused names."""
-    ranges = {name: _range(name, sizes) for name, sizes in (options.sizes or {}).items()}
+    ranges = ranges_of(options)
     shapes = {
         name: tuple(_size(name, dim, ranges) for dim in shape)
         for name, shape in (options.shapes or {}).items()
@@ -31,14 +31,29 @@ def open_shapes(options: RewriteOptions) -> Mapping[str, Shape]:
         if isinstance(dim, str)
         for word in _WORD.findall(dim)
     }
+    letters = [letter for word in options.dynamic for letter in LETTERS[word]]
     for name in ranges:
-        if name not in used:
+        if name not in {*used, *letters}:
             raise OptionsError(
                 Worded("{} has a range for {}, but no shape has that size", Option("sizes"), name),
-                fix=f"write {name} into a shape, or leave its range out",
+                fix=_unused_range_fix(name, letters),
             )
     _refuse_two_ranges(options, shapes)
     return shapes
+
+
+def ranges_of(options: RewriteOptions) -> dict[str, Range]:
+    """The ranges that the user gives, by the names of sizes."""
+    return {name: _range(name, sizes) for name, sizes in (options.sizes or {}).items()}
+
+
+def _unused_range_fix(name: str, letters: Sequence[str]) -> str:
+    word = next((word for word, own in LETTERS.items() if name in own), None)
+    if word is None and letters:
+        return f"call the size {' or '.join(letters)}"
+    shape = Option("shapes", {"data": (SizeSymbol(name), 3, 224, 224)})
+    written = Worded("write {} into a shape, as in {}", name, shape)
+    return written if word is None else Worded("add {}, or {}", Option("dynamic", [word]), written)
 
 
 def _refuse_two_ranges(options: RewriteOptions, formulas: Mapping[str, Shape]) -> None:

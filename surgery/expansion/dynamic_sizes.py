@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
@@ -11,11 +11,10 @@ from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded, list
 from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
 from prototrt.surgery.ir.shapes import ranges as ranges_text
-from prototrt.surgery.options import RewriteOptions
+from prototrt.surgery.options import LETTERS, RewriteOptions, VaryingSize
 
 _LARGEST = {"N": 16, "T": 64}
 """Streams and steps, unless the net states more."""
-_MEANT = {"batch": "N", "time": "T", "size": "HW"}
 _ROWS = "T*N"
 _IMAGE = "NCHW"
 Letters: TypeAlias = Callable[[str, int], Sequence[str]]
@@ -26,21 +25,23 @@ def with_dynamic_sizes(
     options: RewriteOptions,
     shapes: Mapping[str, Sizes],
     letters: Letters,
+    own_ranges: Mapping[str, Range],
     in_net: Sizes | None = None,
 ) -> tuple[Profile, dict[str, Shape]]:
     """The profile, and ranges of what ``options.dynamic`` names, for inputs that have no ranges yet.
 
     Also the shapes of inputs where the net has one with a row for each stream of each step, (T*N, ...).
     ``shapes`` are the usual shapes of inputs, ``letters`` are T and N, or "" for others, of their first axes.
-    ``in_net`` are the steps and streams into which the net itself cuts rows.
+    ``own_ranges`` are those that the user gives for letters. ``in_net`` are the steps and streams into which the net
+    itself cuts rows.
     Raises ``OptionsError`` if no input has such an axis.
     """
     axes = {name: _axes(letters(name, len(shape)), len(shape)) for name, shape in shapes.items()}
     rows = _with_rows(axes, shapes, in_net)
-    chosen_letters = {letter for word in options.dynamic for letter in _MEANT[word]}
+    chosen = {letter: own_ranges.get(letter) for word in options.dynamic for letter in LETTERS[word]}
     for word in options.dynamic:
         if not (rows and word != "size") and not any(
-            {*_MEANT[word]}.intersection(letters) for letters in axes.values()
+            {*LETTERS[word]}.intersection(letters) for letters in axes.values()
         ):
             is_named = bool(_names_of_user(options))
             raise _named_axes_error(word, options) if is_named else _missing_axis_error(word, shapes)
@@ -48,15 +49,16 @@ def with_dynamic_sizes(
     if rows:
         if len(others) < len(shapes):
             raise _rows_error(rows[0], shapes[rows[0]], options)
-        return profile, _formulas(axes, shapes, chosen_letters, in_net)
+        return profile, _formulas(axes, shapes, chosen, in_net)
     ranges = {
-        name: [
-            _range(letter if letter in chosen_letters else "", size)
-            for letter, size in zip(axes[name], shape, strict=True)
-        ]
+        name: [_range(letter, size, chosen) for letter, size in zip(axes[name], shape, strict=True)]
         for name, shape in others.items()
     }
-    varying = {name: spans for name, spans in ranges.items() if any(span.varies for span in spans)}
+    varying = {
+        name: spans
+        for name, spans in ranges.items()
+        if any(span.varies or span.opt != size for span, size in zip(spans, shapes[name], strict=True))
+    }
     return Profile(
         {**profile.min, **{name: tuple(span.min for span in spans) for name, spans in varying.items()}},
         {**profile.opt, **{name: tuple(span.opt for span in spans) for name, spans in varying.items()}},
@@ -94,16 +96,16 @@ def _steps_and_streams(
 def _formulas(
     axes: Mapping[str, Sequence[str]],
     dims_by_input: Mapping[str, Sizes],
-    chosen_letters: Container[str],
+    chosen: Mapping[str, Range | None],
     in_net: Sizes | None,
 ) -> dict[str, Shape]:
     """The shapes of all inputs in which something varies. Equal ranges of one letter are one size."""
     names, symbols = Names(), dict[tuple[str, Range], OpenSize]()
 
     def size(letter: str, usual: int) -> Size:
-        span = _range(letter if letter in chosen_letters else "", usual)
+        span = _range(letter, usual, chosen)
         if not span.varies:
-            return usual
+            return span.opt
         if (letter, span) not in symbols:
             symbols[letter, span] = OpenSize.symbol(names.free(letter), span)
         return symbols[letter, span]
@@ -130,22 +132,30 @@ def _axes(first: Sequence[str], rank: int) -> list[str]:
     return [*letters[:2], "H", "W"] if rank == len(_IMAGE) and "T" not in first else letters
 
 
-def _range(letter: str, size: int) -> Range:
+def _range(letter: str, size: int, chosen: Mapping[str, Range | None]) -> Range:
+    """The range of the user for a letter, or a usual one; a letter that is not chosen has one size."""
+    if letter not in chosen:
+        return Range(size, size, size)
+    own = chosen[letter]
+    return _usual_range(letter, size) if own is None else own
+
+
+def _usual_range(letter: str, size: int) -> Range:
     if letter in _LARGEST:
         return Range(1, size, max(size, _LARGEST[letter]), source="dynamic")
-    return Range(max(size // 2, 1), size, 2 * size, source="dynamic") if letter else Range(size, size, size)
+    return Range(max(size // 2, 1), size, 2 * size, source="dynamic")
 
 
-def _missing_axis_error(word: str, shapes: Mapping[str, Sizes]) -> OptionsError:
+def _missing_axis_error(word: VaryingSize, shapes: Mapping[str, Sizes]) -> OptionsError:
     """The error for a net whose inputs have no such axis. It says how to name the size of another one."""
-    place, letter = (-1, "W") if word == "size" else (0, _MEANT[word])
+    place, letter = (-1, "W") if word == "size" else (0, LETTERS[word])
     named = next(((name, shape) for name, shape in shapes.items() if shape), None)
     fix = Worded("leave out {}", Option("dynamic"))
     if named is not None:
         name, shape = named
         sizes: list[int | str] = list(shape)
         sizes[place] = SizeSymbol(letter)
-        span = _range(letter, shape[place])
+        span = _usual_range(letter, shape[place])
         shown = Option("shapes", {name: sizes}), Option("sizes", {letter: (span.min, span.opt, span.max)})
         fix = Worded(
             "name the size that varies, as in {} {}, instead of {}", *shown, Option("dynamic", [word])

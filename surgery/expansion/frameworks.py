@@ -9,7 +9,13 @@ from functools import partial
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.net.shape_examples import shape_option
-from prototrt.surgery.building.input_sizes import InputSizes, open_shapes, profile_of, shapes_of_options
+from prototrt.surgery.building.input_sizes import (
+    InputSizes,
+    open_shapes,
+    profile_of,
+    ranges_of,
+    shapes_of_options,
+)
 from prototrt.surgery.building.layer_builder import LayerBuilder, LayerRule
 from prototrt.surgery.building.layer_rules import UserRules
 from prototrt.surgery.building.plugin_rules import PluginRule
@@ -138,7 +144,7 @@ class Framework(ABC):
         profile, dynamic = profile_of(options), dict[str, Shape]()
         if options.dynamic:
             profile, dynamic = with_dynamic_sizes(
-                profile, options, fixed, letters, self.steps_and_streams(layers)
+                profile, options, fixed, letters, ranges_of(options), self.steps_and_streams(layers)
             )
         return InputSizes(
             shapes,

@@ -196,7 +196,7 @@ def remarks(
     for name in inputs_of(model):
         if name not in needed:
             yield f'{model.file}: input "{name}" is not needed for the outputs'
-    if options.dynamic:
+    if options.dynamic and graph.symbols:
         yield Worded("{}: {}", model.file, sizes_text(options, graph.symbols))
     if options.preprocess and not any(map(framework.transforms, layers)):
         yield f"{model.file}: nothing to preprocess: no data layer states a mean or a scale"

@@ -19,7 +19,8 @@ from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE
 from prototrt.converter.files.signatures.feeds import Feeds
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import ChannelOrder
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Array, OpenSize, Value
+from prototrt.surgery.ir.shapes import usual_shape
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -138,8 +139,11 @@ class ImageFolder:
 
     @cached_property
     def _shape(self) -> tuple[int, int, int, int]:
-        """N, C, H, W; what varies is 1."""
-        batch, channels, height, width = (dim if isinstance(dim, int) else 1 for dim in self.input.shape)
+        """N, C, H, W: where they vary, the smallest batch, and the usual height and width."""
+        first, *others = self.input.shape
+        count = first.range.min if isinstance(first, OpenSize) else first
+        dims = (count, *usual_shape(tuple(others)))
+        batch, channels, height, width = (dim if isinstance(dim, int) else 1 for dim in dims)
         return batch, channels, height, width
 
     def _prepare(self, file: Path) -> Array:

@@ -64,11 +64,20 @@ def facts_of(content: bytes) -> dict[str, Fact]:
 
 def sources_of(file: str) -> list[str]:
     """The net and its weights that were converted into a file, or that a manifest names; empty if nobody knows."""
-    manifest = Path(file if file.endswith(".json") else manifest_of(file))
-    sources = _mapping(_mapping(_value(_read(manifest))).get("sources"))
+    manifest = file if file.endswith(".json") else manifest_of(file)
+    sources = _mapping(_fact_of(manifest, "sources"))
     names = [str(_mapping(sources[role]).get("file")) for role in _NET_AND_WEIGHTS if role in sources]
-    beside = [manifest.parent / name for name in names]
+    beside = [Path(manifest).with_name(name) for name in names]
     return [str(path) if path.is_file() else name for path, name in zip(beside, names, strict=True)]
+
+
+def warnings_of(file: str) -> list[str]:
+    """What was told when a product was made; nothing if nobody knows."""
+    return [str(warning) for warning in _list(_fact_of(manifest_of(file), "warnings"))]
+
+
+def _fact_of(manifest: str, key: str) -> Any:
+    return _mapping(_value(_read(Path(manifest)))).get(key)
 
 
 def _command(facts: FileFacts, manifest: Mapping[Any, Any]) -> Sequence[str]:

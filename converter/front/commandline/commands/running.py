@@ -42,6 +42,7 @@ def run(
     npz file is fed in every call, NAME/0, NAME/1, ... in that call alone. The outputs of several calls are written
     as NAME/0, NAME/1, ...
     """
+    from prototrt.caffe_proto.net.data_layers import AS_IN_TRAINING
     from prototrt.converter.files.signatures.feeds import write_results
     from prototrt.converter.front.commandline.boxes import BoxPicture, refuse_without_pillow
     from prototrt.converter.front.commandline.summaries import report_of_calls
@@ -49,6 +50,7 @@ def run(
     from prototrt.converter.running.data.images import image_input
     from prototrt.converter.running.data.labels import read_labels
     from prototrt.converter.running.data.pixels import doubt_of_pixels
+    from prototrt.converter.showing.glance.manifests import warnings_of
 
     data.refuse_no_source()
     labels = () if asked.labels is None else read_labels(asked.labels)
@@ -64,7 +66,8 @@ def run(
         warn(inputs.warnings)
         if inputs.pixels and not (data.mean or data.scale != DataOptions.scale or rewriting.preprocess):
             doubts = [doubt_of_pixels(net, image_input(session.signature).name) for net in nets]
-            warn(tuple(filter(None, doubts)))
+            notes = () if nets else [text for text in warnings_of(model) if AS_IN_TRAINING in text]
+            warn((*filter(None, doubts), *notes))
         results, drawn = [], []
         for call in inputs.calls():
             if call.starts_anew:
