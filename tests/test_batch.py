@@ -102,6 +102,32 @@ def test_one_that_fails_does_not_hinder_the_others_with_keep_going() -> None:
     assert sorted(os.listdir("out")) == ["lstm.plan", "lstm.plan.json"]
 
 
+WITHOUT_A_FILE = f"""models:
+- {{prototxt: {LSTM}/model.prototxt, weights: 'nothing*.npz', name: first, format: onnx}}
+- {{prototxt: {LSTM}/model.prototxt, random-weights: 1, name: second, format: onnx}}
+"""
+NO_FILE = """models.yaml:2: no files are called "nothing*.npz", expected one
+  fix: use a pattern that fits one file for each prototxt, or give such a model its own entry
+"""
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_pattern_that_fits_no_weights_does_not_hinder_the_other_models() -> None:
+    result = batch(WITHOUT_A_FILE, "--jobs", "1", "--keep-going", "-q", "--report-json", "report.json")
+    assert (result.exit_code, result.stderr) == (3, f"first: failed: {NO_FILE}")
+    assert sorted(os.listdir("out")) == ["second.onnx", "second.onnx.json"]
+    first, second = json.loads(Path("report.json").read_text())["models"]
+    assert (first["status"], f"{first['message']}\n") == ("failed", NO_FILE)
+    assert second["status"] == "converted"
+
+
+def test_a_dry_run_tells_of_a_pattern_that_fits_no_weights() -> None:
+    result = batch(WITHOUT_A_FILE, "--dry-run", "--json")
+    nets = {net["file"]: net["message"] for net in json.loads(result.stdout)["nets"]}
+    assert f"{nets['first']}\n" == NO_FILE
+    assert not Path("out").exists()
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_onnx_models_in_a_batch() -> None:
     assert (

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.caffe2.param_set import PackedBlob, set_parameter
 from prototrt.caffe_proto.caffe2.schema import DTYPE_WORDS, DTYPES, INT64
 from prototrt.caffe_proto.common.errors import ConversionError, UnsupportedLayerError, WeightsError, raise_all
 from prototrt.caffe_proto.common.records import dataclass, field
-from prototrt.caffe_proto.common.wording import Command, Option, Worded
+from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
 from prototrt.caffe_proto.recognition import OpenFile
 from prototrt.caffe_proto.weights import LARGEST_COUNT, Array, FromFile, RandomWeights, StoredBlob
 
@@ -58,6 +58,7 @@ def open_init_net(file: OpenFile, seed: int | None, *, allow_unknown: bool = Fal
     errors: list[ConversionError] = []
     operators: list[Fill] = []
     fills = read_fills(file, allow_unknown=allow_unknown)
+    _refuse_8_bits(fills)
     for fill in fills:
         try:
             if _computes(fill, blobs, computed):
@@ -72,6 +73,21 @@ def open_init_net(file: OpenFile, seed: int | None, *, allow_unknown: bool = Fal
     raise_all(errors)
     stored = {name: blob.to_blob() if isinstance(blob, PackedBlob) else blob for name, blob in blobs.items()}
     return InitNet(file.name, stored, operators=tuple(operators))
+
+
+def _refuse_8_bits(fills: Sequence[Fill]) -> None:
+    """Raise once for all weights of a quantized model."""
+    of_8_bits = [fill for fill in fills if fill.message.type.startswith("Int8Given")]
+    if not of_8_bits:
+        return
+    first, *others = (f'"{name}"' for fill in of_8_bits for name in fill.message.output)
+    operators = "another operator fills" if len(others) == 1 else f"{len(others)} other operators fill"
+    end = Worded(", and {} {}", operators, listed(others)) if others else ""
+    raise UnsupportedLayerError(
+        Worded("fills {} with 8 bits{}", first, end),
+        origin=of_8_bits[0].origin,
+        fix=Worded("export the model in float32; {} measures scales for 8 bits", Command("calibrate")),
+    )
 
 
 def _computes(fill: Fill, *made: Collection[str]) -> bool:
@@ -125,11 +141,6 @@ def _run(fill: Fill, blobs: Blobs, seed: int | None) -> None:
     if kind == "RecurrentParamSet":
         set_parameter(fill, blobs)
         return
-    if kind.startswith("Int8Given"):
-        raise UnsupportedLayerError(
-            "fills a blob with 8 bits",
-            fix=Worded("export the model in float32; {} measures scales for 8 bits", Command("calibrate")),
-        )
     if kind not in FILLS:
         raise UnsupportedLayerError(
             "this operator fills no blob",

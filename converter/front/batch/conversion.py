@@ -71,8 +71,8 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
         asked = entry.conversion
         rewriting = Product.of(asked).rewrite_options(asked.part(RewriteOptions))
         survey = survey_net(entry.prototxt, asked.part(LoadOptions), rewriting, tries_shapes=False)
-        refusal = None if survey.message else refusal_of(entry)
-        if refusal is not None:
+        refusal = entry.fault or (None if survey.message else refusal_of(entry))
+        if refusal:
             survey = replace(survey, verdict=Verdict.NOT, message=refusal)
         nets.append(replace(survey.by(list_words), file=entry.name))
     return Survey(tuple(nets))

@@ -25,7 +25,8 @@ class Entry:
 
     ``options`` are those of ``keys.FIELDS``, by name, as plain values.
     ``timeout`` and ``cpu_time`` are in seconds, ``memory`` and ``file_size`` in bytes. Without ``memory``,
-    the limit is a share of the machine's. ``needs`` are resources of a cluster's worker.
+    the limit is a share of the machine's. ``needs`` are resources of a cluster's worker. ``fault`` says why the model
+    cannot be converted, if its list shows that.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Entry:
     memory: int | None = None
     cpu_time: float = CPU_TIME
     file_size: int = FILE_SIZE
+    fault: str = ""
 
     @property
     def conversion(self) -> ConversionOptions:
@@ -102,6 +104,7 @@ class Outcome:
     def as_dict(self) -> dict[str, Any]:
         """For JSON. Options that are not set are left out."""
         entry = asdict(self.entry)
+        del entry["fault"]  # which is the message
         entry["options"] = {name: setting for name, setting in self.entry.options.items() if setting}
         return {
             **entry,

@@ -122,6 +122,8 @@ class _BatchRun:
         self.ended.set()
 
     def _outcome(self, entry: Entry) -> Outcome:
+        if entry.fault:
+            return Outcome(entry, Status.FAILED, ConversionError.exit_code, message=entry.fault)
         key = self._cache.key(entry) if self._cache else None
         if self._cache is None or key is None:
             return self._pool.run(entry)

@@ -136,14 +136,14 @@ def _cells(fields: Fields) -> Iterator[dict[str, Place]]:
 
 def _entry(fields: Fields, cell: Fields, prototxt: str, place: Place, base: Path, folder: str) -> Entry:
     words = {"stem": Path(prototxt).stem, "folder": os.path.relpath(Path(prototxt).parent, base)}
-    weights = _weights(fields["weights"], words, base) if "weights" in fields else None
+    weights, fault = _weights(fields["weights"], words, base) if "weights" in fields else (None, "")
     name = _name(fields, cell, prototxt, base)
     options = _options(fields, words, name, base)
     suffix = _suffix(fields["format"]) if "format" in fields else _usual_suffix(options)
     target = DerivedPath(os.path.join(folder, name + suffix))
     inherited = [key for key in fields if key not in place.items("a model") and key not in cell]
     limits = {key.replace("-", "_"): read(fields[key]) for key, read in _LIMITS.items() if key in fields}
-    entry = Entry(name, place.where, prototxt, weights, target, options, **limits)
+    entry = Entry(name, place.where, prototxt, weights, target, options, fault=fault, **limits)
     _refuse_contradictions(entry, place, inherited)
     return entry
 
@@ -190,19 +190,21 @@ def _file(place: Place, base: Path, words: Mapping[str, str], text: str) -> str:
     return str(base / _text_with_names(place, text, words))
 
 
-def _weights(place: Place, words: Mapping[str, str], base: Path) -> str | None:
+def _weights(place: Place, words: Mapping[str, str], base: Path) -> tuple[str | None, str]:
+    """The file, and why there is none where a pattern fits no file or several."""
     if place.is_null:
-        return None
+        return None, ""
     text = str(base / _text_with_names(place, place.text("weights"), words))
     if not _GLOB.search(text):
-        return text
+        return text, ""
     matches = sorted(glob.glob(text, recursive=True))
-    if len(matches) != 1:
-        raise place.error(
-            f'{len(matches) or "no"} files are called "{text}", expected one',
-            fix="use a pattern that fits one file for each prototxt, or give such a model its own entry",
-        )
-    return matches[0]
+    if len(matches) == 1:
+        return matches[0], ""
+    error = place.error(
+        f'{len(matches) or "no"} files are called "{text}", expected one',
+        fix="use a pattern that fits one file for each prototxt, or give such a model its own entry",
+    )
+    return text, str(error)
 
 
 def _text_with_names(place: Place, text: str, words: Mapping[str, str]) -> str:

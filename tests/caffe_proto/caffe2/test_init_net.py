@@ -157,7 +157,17 @@ def test_operators_that_compute_weights_are_kept_for_the_net(tmp_path: Path) -> 
         ),
         (
             [made("Int8GivenTensorFill", "w", shape={"ints": [2]})],
-            "operator 0 (Int8GivenTensorFill): fills a blob with 8 bits\n"
+            'operator 0 (Int8GivenTensorFill): fills "w" with 8 bits\n'
+            "  fix: export the model in float32; prototrt.calibrate(...) measures scales for 8 bits",
+        ),
+        (
+            [
+                made("Relu", "y", "x"),
+                made("Int8GivenTensorFill", "w", shape={"ints": [2]}),
+                made("Int8GivenIntTensorFill", "b", shape={"ints": [2]}),
+                made("Int8GivenTensorFill", "v", shape={"ints": [2]}),
+            ],
+            'operator 1 (Int8GivenTensorFill): fills "w" with 8 bits, and 2 other operators fill "b", "v"\n'
             "  fix: export the model in float32; prototrt.calibrate(...) measures scales for 8 bits",
         ),
         (

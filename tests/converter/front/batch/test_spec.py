@@ -335,11 +335,6 @@ MISTAKES = {
         'models.yaml:2: no file is called "c*/x.prototxt"\n'
         "  fix: correct the pattern, which begins at the folder of the list",
     ),
-    "several weights": (
-        "models:\n- prototxt: a/deploy.prototxt\n  weights: '*/last.caffemodel'\n",
-        'models.yaml:3: 2 files are called "*/last.caffemodel", expected one\n'
-        "  fix: use a pattern that fits one file for each prototxt, or give such a model its own entry",
-    ),
     "an unknown word": (
         MODEL + "  name: '{foldr}'\n",
         'models.yaml:4: "{foldr}" cannot be filled in\n  fix: use some of {stem}, {folder}',
