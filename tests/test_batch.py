@@ -121,6 +121,19 @@ def test_a_pattern_that_fits_no_weights_does_not_hinder_the_other_models() -> No
     assert second["status"] == "converted"
 
 
+@pytest.mark.usefixtures("in_this_process")
+def test_a_dry_run_tells_what_the_conversion_would() -> None:
+    Path("net.prototxt").write_text(NET + 'layer { name: "odd" type: "Odd" bottom: "fc" top: "odd" }\n')
+    text = "models:\n- {prototxt: net.prototxt, random-weights: 1, format: onnx, name: odd}\n"
+    tried, converted = batch(text, "--dry-run"), batch(text)
+    assert (tried.exit_code, converted.exit_code) == (3, 3)
+    message = tried.stderr.removeprefix("odd: ")
+    assert message.startswith(
+        'net.prototxt:4: layer "odd" (Odd): there is no rule for this layer type\n  fix: write a rule for it, '
+    )
+    assert f"odd: failed: {message}" in converted.stderr
+
+
 def test_a_dry_run_tells_of_a_pattern_that_fits_no_weights() -> None:
     result = batch(WITHOUT_A_FILE, "--dry-run", "--json")
     nets = {net["file"]: net["message"] for net in json.loads(result.stdout)["nets"]}

@@ -71,9 +71,9 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
         asked = entry.conversion
         rewriting = Product.of(asked).rewrite_options(asked.part(RewriteOptions))
         survey = survey_net(entry.prototxt, asked.part(LoadOptions), rewriting, tries_shapes=False)
-        refusal = entry.fault or (None if survey.message else refusal_of(entry))
-        if refusal:
-            survey = replace(survey, verdict=Verdict.NOT, message=refusal)
+        if refusal := entry.fault or refusal_of(entry):
+            verdict = Verdict.NOT if survey.verdict is Verdict.CONVERTS else survey.verdict
+            survey = replace(survey, verdict=verdict, message=refusal)
         nets.append(replace(survey.by(list_words), file=entry.name))
     return Survey(tuple(nets))
 

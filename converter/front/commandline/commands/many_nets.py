@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import plural, worded
 from prototrt.converter.front.commandline.command import command
 from prototrt.converter.front.commandline.frame import Commands
@@ -52,7 +54,7 @@ def batch(models: str, options: BatchOptions, dry_run: bool, as_json: bool) -> N
 
     if dry_run:
         report = survey_batch(models, options=options)
-        print_result(report, as_json, print_survey)
+        print_result(report, as_json, partial(print_survey, is_list=True))
         click.get_current_context().exit(0 if report.is_whole else 3)
     with stoppable(), display(verbosity().quiet) as progress:
         result = convert_batch(models, options=replace(options, progress=progress))
@@ -127,8 +129,11 @@ def _survey_of(paths: Sequence[str]) -> Survey:
     return report
 
 
-def print_survey(survey: Survey) -> None:
-    """Print how many nets convert, which do not, and what stops them, unless ``-q``."""
+def print_survey(survey: Survey, *, is_list: bool = False) -> None:
+    """Print how many nets convert, which do not, and what stops them, unless ``-q``.
+
+    The messages of a list of models, or of a single net, are printed whole.
+    """
     from prototrt.converter.front.commandline.tables import Table
     from prototrt.converter.showing.survey.survey import Verdict
 
@@ -150,6 +155,10 @@ def print_survey(survey: Survey) -> None:
         for step, count in survey.steps:
             table.add_row(worded(step, command_line_words), str(count))
         table.show()
+    for net in rest if is_list or len(survey.nets) == 1 else ():
+        message = worded(net.message, command_line_words)
+        if "\n" in message:  # else the table shows it
+            show_lines(f"{visible_line(net.file)}: {message}", err=True)
     warn([net.note for net in survey.nets if net.note])
     counts = ", ".join(_count_text(verdict, survey.count(verdict)) for verdict in Verdict)
     number, tried = len(survey.nets), survey.only_tried
