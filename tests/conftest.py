@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +36,21 @@ def pytest_collection() -> Generator[None, object, object]:
         result = yield
     gc.freeze()  # a test that looks for garbage searches what it has made
     return result
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_of_onnxruntime() -> None:
+    """One for each session: further ones wait for work in a loop, and take time from the tests beside these."""
+    if not importlib.util.find_spec("onnxruntime"):
+        return
+    onnxruntime: Any = importlib.import_module("onnxruntime")
+
+    class OneThread(onnxruntime.SessionOptions):  # type: ignore[misc]  # onnxruntime carries no types
+        def __init__(self) -> None:
+            super().__init__()
+            self.intra_op_num_threads = 1
+
+    onnxruntime.SessionOptions = OneThread
 
 
 @pytest.fixture

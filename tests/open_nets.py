@@ -34,6 +34,7 @@ class OpenNet:
     stated: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @functools.cached_property
     def graph(self) -> Graph:
         """The one graph for all sizes."""
         usual = {name: opt for name, (_, opt, _) in self.sizes.items()}

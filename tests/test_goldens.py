@@ -16,28 +16,20 @@ FIXED = [case for case in CASES if str(case) not in DATA_DEPENDENT]
 RECURRENT = [case for case in CASES if case.is_recurrent]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_golden_on_the_reference(case: Case) -> None:
-    check(case, "reference")
-
-
-@pytest.mark.trt
+@pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", FIXED, ids=str)
-def test_golden_on_the_network(case: Case) -> None:
-    check(case, "network")
+def test_golden(case: Case, on: Way) -> None:
+    check(case, on)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_golden_on_onnx(case: Case) -> None:
-    check(case, "onnx")
+@pytest.mark.parametrize("on", ["reference", "onnx"])
+@pytest.mark.parametrize("case", [case for case in CASES if case not in FIXED], ids=str)
+def test_golden_of_sizes_that_depend_on_data(case: Case, on: Way) -> None:
+    check(case, on)
 
 
 @pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize(
-    ("case", "sequence"),
-    recurrent_runs(),
-    ids=str,
-)
+@pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
 def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check(case, on, sequence)
 

@@ -66,9 +66,19 @@ DECIDE_BY_FEATURES = ("caffe2-ff_net_faster", "caffe2-ff_net_mask")
 """Whole detectors: they choose boxes by features that float16 rounds, and so may choose others."""
 
 
+LARGE = "caffe2-ff_regions"
+"""Takes as long as all others together."""
+
+
 @pytest.mark.trt
 @pytest.mark.parametrize(
-    "case", [case for case in caffe2_cases() if str(case) not in DECIDE_BY_FEATURES], ids=str
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.slow if str(case) == LARGE else ())
+        for case in caffe2_cases()
+        if str(case) not in DECIDE_BY_FEATURES
+    ],
+    ids=str,
 )
 def test_net_of_caffe2_in_float16(case: Caffe2Case) -> None:
     session = prototrt.Session(case.rewritten(precision="fp16"), on="network", cut=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
@@ -44,6 +44,7 @@ class OpenCase:
             for blob, shape in self.shapes.items()
         }
 
+    @cached_property
     def graph(self) -> Graph:
         span = (self.least, self.usual, self.most)
         usual = self.shapes_at({"H": self.usual, "W": self.usual})
@@ -181,7 +182,7 @@ def fixed_at(case: OpenCase, place: int) -> tuple[dict[str, Array], dict[str, Ar
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_five_sizes(case: OpenCase, on: Way) -> None:
-    session = prototrt.Session(case.graph(), on=on)
+    session = prototrt.Session(case.graph, on=on)
     for place in range(5):
         feeds, wanted = fixed_at(case, place)
         found = session.run(feeds)
@@ -192,4 +193,4 @@ def test_five_sizes(case: OpenCase, on: Way) -> None:
 @pytest.mark.trt
 @pytest.mark.parametrize("case", {case.kind: case for case in CASES}.values(), ids=str)
 def test_plans_build(case: OpenCase) -> None:
-    assert has_engine(case.graph())
+    assert has_engine(case.graph)

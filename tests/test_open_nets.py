@@ -19,7 +19,7 @@ from prototrt.tests.small_nets import WAYS, has_engine
 def test_five_sizes(name: str, on: Way) -> None:
     """Each call computes what the net for its sizes alone computes."""
     net = OPEN_NETS[name]
-    session = prototrt.Session(net.graph(), on=on)
+    session = prototrt.Session(net.graph, on=on)
     for (feeds, wanted), sizes in zip(net.answers, net.calls, strict=True):
         session.reset()
         results = session.run(feeds)
@@ -31,7 +31,7 @@ def test_five_sizes(name: str, on: Way) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPEN_NETS)
 def test_it_builds(name: str) -> None:
-    assert has_engine(OPEN_NETS[name].graph())
+    assert has_engine(OPEN_NETS[name].graph)
 
 
 @pytest.mark.parametrize("on", WAYS)
@@ -40,7 +40,7 @@ def test_images_of_a_larger_batch(name: str, on: Way) -> None:
     """Caffe's numbers for its images, wherever they stand among others."""
     case, net = case_called(name), OPEN_NETS[name.removeprefix("net_").upper()]
     (data,), wanted = case.arrays("inputs")[0].values(), case.arrays("outputs")[0]["prob"]
-    session = prototrt.Session(net.graph(), on=on)
+    session = prototrt.Session(net.graph, on=on)
     items = 1 if name == "net_crnn" else 0  # the axis of N in the output
     for places in ([0], [1, 0], [0, 1, 1], [1, 1, 0, 0]):
         chosen = [place % len(data) for place in places]
@@ -54,7 +54,7 @@ def test_strips_of_digits(on: Way) -> None:
     """Caffe's numbers for four strips: side by side, one after the other in one call, and cut into calls."""
     known = np.load(DIGITS / "expected.npz")
     data, wanted = known["data"][:4], known["prob"][:4, :, 0]
-    session = prototrt.Session(OPEN_NETS["digits"].graph(), on=on)
+    session = prototrt.Session(OPEN_NETS["digits"].graph, on=on)
 
     def read(windows: Array, beginnings: list[int]) -> Array:
         """``windows`` (T, N, 1, 32, 16); a strip begins at these steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.surgery.ir import Graph, OpenSize
+from prototrt.surgery.ir import Array, Graph, OpenSize
 from prototrt.tests.golden_cases import Case, case_called
 from prototrt.tests.small_nets import WAYS, numbers, op, rewritten, stored
 
@@ -109,6 +110,7 @@ def shape_at(name: str, shape: tuple[int, ...], share: Fraction) -> tuple[int, .
     return tuple(sizes)
 
 
+@cache
 def opened(case: Case) -> Graph:
     name, usual = str(case), {name: array.shape for name, array in case.arrays("inputs")[0].items()}
     least, most = (
@@ -132,27 +134,34 @@ def opened(case: Case) -> Graph:
     return prototrt.rewrite(case.load(), outputs=outputs, shapes={blob: named}, sizes=sizes)
 
 
+@cache
+def runs(case: Case) -> list[tuple[dict[str, Array], dict[str, Array]]]:
+    """Caffe's numbers at the golden's size; at four others, those of the net with fixed shapes."""
+    name, inputs, outputs = str(case), case.arrays("inputs")[0], case.arrays("outputs")[0]
+    found = [(inputs, outputs)]
+    for place in range(4):
+        feeds = {
+            blob: numbers(*shape_at(name, array.shape, Fraction(place, 3)), seed=place)
+            for blob, array in inputs.items()
+        }
+        shapes = {blob: array.shape for blob, array in feeds.items()}
+        model = case.load(stated_for(name, next(iter(shapes.values()))))
+        fixed = prototrt.rewrite(model, outputs=list(outputs), shapes=shapes)
+        found.append((feeds, prototrt.Session(fixed).run(feeds)))
+    return found
+
+
 @pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize("name", OPEN)
 def test_five_sizes(name: str, on: Way) -> None:
-    """Caffe's numbers at the golden's size; at four others, those of the net with fixed shapes."""
     case = case_called(name)
     session = prototrt.Session(opened(case), on=on)
-    inputs, outputs = case.arrays("inputs")[0], case.arrays("outputs")[0]
-    results = session.run(inputs)
-    for blob, wanted in outputs.items():
-        np.testing.assert_allclose(results[blob], wanted, *case.tolerance(blob), err_msg=blob)
-    for place in range(4):
-        feeds = {}
-        for blob, array in inputs.items():
-            feeds[blob] = numbers(*shape_at(name, array.shape, Fraction(place, 3)), seed=place)
-        shapes = {blob: array.shape for blob, array in feeds.items()}
-        model = case.load(stated_for(name, next(iter(shapes.values()))))
-        fixed = prototrt.Session(prototrt.rewrite(model, outputs=list(outputs), shapes=shapes)).run(feeds)
+    for feeds, wanted in runs(case):
         results = session.run(feeds)
-        for blob in outputs:
+        shapes = {blob: array.shape for blob, array in feeds.items()}
+        for blob in case.arrays("outputs")[0]:
             np.testing.assert_allclose(
-                results[blob], fixed[blob], *case.tolerance(blob), err_msg=f"{blob} {shapes}"
+                results[blob], wanted[blob], *case.tolerance(blob), err_msg=f"{blob} {shapes}"
             )
 
 

@@ -48,7 +48,7 @@ def begins_at_once(steps: int) -> Array:
 @pytest.mark.parametrize("on", WAYS)
 def test_strips_in_one_call_give_the_probabilities_of_caffe(on: Way) -> None:
     whole = session("deploy.prototxt", on)
-    for windows, expected in zip(BY_CAFFE["data"], BY_CAFFE["prob"], strict=True):
+    for windows, expected in zip(BY_CAFFE["data"][:3], BY_CAFFE["prob"][:3], strict=True):
         found = whole.run({"data": windows, "cont": begins_at_once(len(windows))})["prob"]
         assert_close(found, expected)
 

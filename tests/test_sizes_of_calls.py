@@ -78,7 +78,7 @@ Shapes = dict[str, tuple[int, ...]]
     ],
 )
 def test_arrays_that_do_not_fit(name: str, shapes: Shapes, message: str, on: Way) -> None:
-    graph = OPEN_NETS[name].graph()
+    graph = OPEN_NETS[name].graph
     session = session_of(graph) if on == "engine" else prototrt.Session(graph)
     with pytest.raises(ShapeError) as caught:
         session.run({blob: np.zeros(shape, np.float32) for blob, shape in shapes.items()})
@@ -89,7 +89,7 @@ def test_arrays_that_do_not_fit(name: str, shapes: Shapes, message: str, on: Way
 def test_state_of_another_number_of_streams(on: Way) -> None:
     """It is refused, and the call counts after a reset; another number of steps needs none."""
     net = OPEN_NETS["LRCN"]
-    session = session_of(net.graph()) if on == "engine" else prototrt.Session(net.graph())
+    session = session_of(net.graph) if on == "engine" else prototrt.Session(net.graph)
     session.run(net.feeds({"T": 3, "N": 2}))
     session.run(net.feeds({"T": 5, "N": 2}))
     with pytest.raises(ShapeError) as caught:

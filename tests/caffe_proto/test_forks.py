@@ -18,14 +18,16 @@ INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 d
 MID = "layer { name: 'm' type: 'TanH' bottom: 'x' top: 'm' }"
 
 
-@pytest.mark.parametrize("kind", TYPES)
-def test_a_type_that_has_a_rule_needs_no_row(kind: str) -> None:
-    assert kind not in layer_rule.rules
+def test_a_type_that_has_a_rule_needs_no_row() -> None:
+    assert [kind for kind in TYPES if kind in layer_rule.rules] == []
 
 
-@pytest.mark.parametrize(("message", "field"), FIELDS)
-def test_a_field_that_is_read_needs_no_row(message: str, field: str) -> None:
-    assert field not in message_class(message).DESCRIPTOR.fields_by_name
+def test_a_field_that_is_read_needs_no_row() -> None:
+    assert [
+        (message, field)
+        for message, field in FIELDS
+        if field in message_class(message).DESCRIPTOR.fields_by_name
+    ] == []
 
 
 def refusal(text: str, write: Callable[..., str]) -> str:

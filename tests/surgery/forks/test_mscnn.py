@@ -269,6 +269,7 @@ def test_decode_bbox(on: Way) -> None:
 
 
 @pytest.mark.trt
+@pytest.mark.exhaustive  # of any size they build in the slow part
 def test_builds() -> None:
     shapes = {f"b{index}": bottom.shape for index, bottom in enumerate(maps(0))}
     assert has_engine(rewritten(box_output("iou_thr: 0.4"), shapes))

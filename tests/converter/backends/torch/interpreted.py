@@ -47,10 +47,7 @@ CELLS = {
 SAMPLE = (
     "gru_synopsys_linear",
     "lstm_carry",
-    "lstm_cont_resets",
-    "lstm_expose",
     "lstm_stacked",
-    "lstm_static",
     "lstm_t1",
     "rnn_t5",
 )

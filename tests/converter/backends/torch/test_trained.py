@@ -45,8 +45,7 @@ NETS: dict[str, tuple[list[str] | None, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+@pytest.mark.parametrize(("name", "suffix"), [*zip(NETS, [".pt", ".safetensors"] * 2, strict=True)])
 def test_trained_weights_are_weights(name: str, suffix: str, tmp_path: Path) -> None:
     """Trained, saved and read again, as they are and as a caffemodel: the net returns what the module returned."""
     outputs, options = NETS[name]
