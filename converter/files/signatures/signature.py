@@ -207,14 +207,14 @@ def stream_axes_of(names: Mapping[str, Sequence[str | None]]) -> dict[str, int]:
 
 def concrete(shape: Shape, sizes: SymbolSizes) -> tuple[int, ...]:
     """The shape with numbers for its symbols. A size becomes -1, which fits nothing, if its symbols are unknown."""
+    return tuple([dim if isinstance(dim, int) else _size(dim, sizes) for dim in shape])
 
-    def size(dim: Dim) -> int:
-        try:
-            return size_at(dim, sizes)
-        except KeyError:
-            return -1
 
-    return tuple(size(dim) for dim in shape)
+def _size(dim: Dim, sizes: SymbolSizes) -> int:
+    try:
+        return size_at(dim, sizes)
+    except KeyError:
+        return -1
 
 
 def fillable(value: Value, sizes: SymbolSizes, what: str = "state") -> tuple[int, ...]:

@@ -78,19 +78,27 @@ class Steps(NamedTuple):
 class ShapedContext:
     """A context, and what was set: the shapes of inputs, and the addresses of inputs and outputs.
 
+    ``output_shapes`` are those that TensorRT was asked for since the inputs have these shapes.
     ``number`` is another one whenever the shapes change.
     """
 
     context: Context
     number: int = 0
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    output_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     addresses: dict[str, int] = field(default_factory=dict)
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        if name not in self.output_shapes:
+            self.output_shapes[name] = self.context.shape(name)
+        return self.output_shapes[name]
 
     def set_shapes(self, shapes: Shapes, stream: int) -> None:
         changed = {name: shape for name, shape in shapes.items() if self.shapes.get(name) != shape}
         if self.context.choose_profile(shapes, stream):
             self.shapes.clear()
             changed = dict(shapes)
+        self.output_shapes.clear()
         for name, shape in changed.items():
             self.shapes.pop(name, None)
             self.context.set_shape(name, shape)
@@ -155,7 +163,7 @@ class Launcher:
 
     def output_shape(self, name: str) -> tuple[int, ...]:
         """After the shapes of all inputs have been set."""
-        return self._current.context.shape(name)
+        return self._current.output_shape(name)
 
     def _context_of(self, shapes: Shapes) -> ShapedContext:
         """A context with these shapes: the first one, or their own if they have been used before."""

@@ -12,7 +12,6 @@ from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array, host_target
 from prototrt.converter.files.signatures.signature import (
     Signature,
-    SymbolSizes,
     concrete,
     largest,
     refuse_lost,
@@ -23,7 +22,7 @@ from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.sessions.stores import HostStateStore
 from prototrt.converter.showing.views.notebook import notebook_progress
-from prototrt.surgery.ir import Array, Value
+from prototrt.surgery.ir import Array
 
 Results: TypeAlias = dict[str, Array]
 
@@ -101,13 +100,16 @@ class EvaluatorRunner:
         """
         signature = self.signature
         sizes = signature.sizes({name: array.shape for name, array in fed.items()})
-        feeds = {**state, **fed}
-        for name, value in signature.states.items():
-            if name not in feeds:
-                feeds[name] = zeros(value, sizes)
-            elif name not in fed:
-                refuse_lost(value, feeds[name].shape, concrete(value.shape, sizes))
-        arrays = {value.name: self._fit(value, feeds[value.name], sizes) for value in signature.inputs}
+        arrays: dict[str, Array] = {}
+        for value in signature.inputs:
+            if value.name in fed:
+                signature.refuse_misfit(value, fed[value.name].shape, sizes)
+                arrays[value.name] = cast(value, fed[value.name])
+            elif value.name in state:
+                refuse_lost(value, state[value.name].shape, concrete(value.shape, sizes))
+                arrays[value.name] = state[value.name]
+            else:
+                arrays[value.name] = zeros(value, sizes)
         signature.refuse_indices(arrays, sizes)
         results = self._active().run(arrays)
         # Copies: an evaluator may return one of its inputs, or an array that the caller gets as well.
@@ -148,10 +150,6 @@ class EvaluatorRunner:
 
     def close(self) -> None:
         self._state, self._evaluator = {}, None
-
-    def _fit(self, value: Value, array: Array, sizes: SymbolSizes) -> Array:
-        self.signature.refuse_misfit(value, array.shape, sizes)
-        return cast(value, array)
 
 
 @dataclass(frozen=True, slots=True)
