@@ -123,6 +123,7 @@ def files_of(folder: Path, commands: Path, seed: int) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): DURATIONS.sub(b"", path.read_bytes()) for path in paths}
 
 
+@pytest.mark.slow
 def test_every_command_wrote(written: Mapping[int, Mapping[str, bytes]]) -> None:
     files = written[0]
     exits = {name: files[f"{name}.txt"].split(b"\n")[0] for name in COMMANDS}
@@ -136,6 +137,7 @@ def test_every_command_wrote(written: Mapping[int, Mapping[str, bytes]]) -> None
     }
 
 
+@pytest.mark.slow
 def test_files_and_outputs_are_the_same_byte_for_byte(written: Mapping[int, Mapping[str, bytes]]) -> None:
     first, *others = written.values()
     for other in others:
@@ -162,6 +164,7 @@ for options in json.loads(sys.argv[2]):
 
 
 @pytest.mark.trt
+@pytest.mark.slow
 def test_plans_are_the_same_byte_for_byte() -> None:
     """With open sizes, TensorRT orders the computations of sizes by addresses: their graphs are the same."""
     runs = [

@@ -67,7 +67,7 @@ DECIDE_BY_FEATURES = ("caffe2-ff_net_faster", "caffe2-ff_net_mask")
 
 
 LARGE = "caffe2-ff_regions"
-"""Takes as long as all others together."""
+"""Takes a third of the time of all."""
 
 
 @pytest.mark.trt

@@ -69,6 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rules").mkdir()
 
 
+@pytest.mark.slow
 def test_the_whole_way() -> None:
     told = done("new-rule", "net.prototxt", NAME, "-o", "rules/mine.py").stdout.splitlines()
     assert told[2:] == [

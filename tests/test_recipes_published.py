@@ -110,7 +110,14 @@ def run_program(page: str) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("page", PUBLISHED)
+LARGE = "faster-rcnn"
+"""Takes nearly as long as all others together."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.exhaustive if page == LARGE else ()) for page in PUBLISHED],
+)
 def test_a_published_net_converts_and_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

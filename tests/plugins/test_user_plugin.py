@@ -540,6 +540,7 @@ def test_half_precision_leaves_the_plugin_in_float32() -> None:
     np.testing.assert_allclose(prototrt.Session(graph).run({"x": x})["y"], 6 + OFFSET * np.ones((2, 1)))
 
 
+@pytest.mark.slow
 def test_the_page_as_it_stands() -> None:
     page = (ROOT / "docs" / "plugins.md").read_text()
     (net,) = re.findall(r"```protobuf\n(.*?)```", page, re.DOTALL)

@@ -78,6 +78,7 @@ def test_any_number_of_streams(hidden: int, is_wide: bool) -> None:
 
 
 @pytest.mark.trt
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "fields", "steps", "sequence"),
     [

@@ -29,6 +29,7 @@ def test_images_are_the_same_every_time() -> None:
 
 
 @pytest.mark.trt
+@pytest.mark.slow
 def test_the_table_of_a_page_is_replaced(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}old\n{END}after\n")

@@ -16,7 +16,7 @@ from prototrt.converter.backends.tensorrt.builder import network_of
 from prototrt.tests.bench.kernels import kernels, kernels_of_a_call
 from prototrt.tests.bench.recurrent import VARIANTS, ours, through_onnx
 
-pytestmark = pytest.mark.trt
+pytestmark = [pytest.mark.trt, pytest.mark.slow]
 
 NET = """
 layer {{ name: "x" type: "Input" top: "x" input_param {{ shape {{ dim: {steps} dim: 2 dim: 8 }} }} }}

@@ -75,9 +75,11 @@ def test_the_parser_reads_sizes_that_vary(refusals: Refusals) -> None:
 def every_graph(is_sample: bool) -> Iterator[tuple[str, Graph, dict[str, Any]]]:
     """Every golden, in every sequence and in float16, or one of each type: name, graph, options of the export."""
     cases, halves, runs = [*caffe_cases(), *fork_cases()], caffe_cases(), recurrent_runs()
+    nets = caffe2_cases()
     if is_sample:
         cases, halves = (first_of_each(each, lambda case: case.layer_types) for each in (cases, halves))
         runs = first_of_each(runs, words_of)
+        nets = first_of_each(nets, lambda net: net.operators)
     for case in cases:
         yield str(case), rewritten(case, case.arrays("inputs")[0]), {}
     for case in halves:
@@ -85,7 +87,7 @@ def every_graph(is_sample: bool) -> Iterator[tuple[str, Graph, dict[str, Any]]]:
     for case, sequence in runs:
         graph = rewritten(case, case.arrays("inputs")[0], sequence)
         yield str(case), graph, {"onnx_lstm": sequence == "loop"}
-    for net in caffe2_cases():
+    for net in nets:
         yield str(net), net.rewritten(), {}
 
 

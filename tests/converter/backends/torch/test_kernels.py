@@ -53,6 +53,7 @@ LAUNCHES = {
 """Kernels of each net, in all of its calls."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nets", ["sample", pytest.param("all", marks=pytest.mark.exhaustive)])
 def test_kernels_give_the_numbers_of_caffe(nets: str) -> None:
     """In Triton's interpreter, which computes units of all programs in one."""

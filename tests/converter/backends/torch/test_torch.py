@@ -57,6 +57,7 @@ def test_every_weight_learns(name: str, tmp_path: Path) -> None:
     assert [name for name, each in net.named_parameters() if each.grad is None or not each.grad.any()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "compiler"),
     [

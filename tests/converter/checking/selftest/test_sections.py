@@ -63,6 +63,7 @@ def test_a_gpu_that_tensorrt_refuses_is_no_failure(monkeypatch: pytest.MonkeyPat
     assert row.cells == ("an LSTM", "not tried", reason)
 
 
+@pytest.mark.slow
 def test_goldens(unpacked_goldens: Path) -> None:
     rows = verdicts(goldens.goldens(unpacked_goldens, session_of))
     assert set(rows.values()) == {"ok"}

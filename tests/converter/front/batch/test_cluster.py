@@ -327,7 +327,7 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     with dask({}) as (address, processes):
         pool = pool_of(address, 1)
         first = entry(tmp_path)
-        entries = [first, long_entry(tmp_path, cpu_time=5.0), replace(first, name="later")]
+        entries = [first, long_entry(tmp_path, cpu_time=3.0), replace(first, name="later")]
         outcomes = run_entries(entries, pool, None, True, lambda outcome: processes[0].kill())
         pool.close()
     gone = (
