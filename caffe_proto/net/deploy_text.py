@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf import text_format
 
-from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError, raise_all
+from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.common.visible import visible
-from prototrt.caffe_proto.common.wording import Worded
-from prototrt.caffe_proto.model import Layer, Model
+from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.data_layers import transformation
-from prototrt.caffe_proto.net.shape_examples import shape_option
+from prototrt.caffe_proto.net.shape_examples import missing_shapes_error
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.text.comments import LayerComments, with_comments
 
@@ -92,19 +91,12 @@ def _problems(model: Model, overrides: Shapes) -> Iterator[ConversionError]:
             )
             yield NetError(problem, where=model.file, fix=fix)
     for layer in inputs:
-        yield from _without_shape(layer, overrides, model)
-
-
-def _without_shape(layer: Layer, overrides: Shapes, model: Model) -> Iterator[ConversionError]:
-    count = len(layer.message.input_param.shape)
-    if count > 1 and count != len(layer.tops):
-        problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one per top"
-        yield NetError(problem, origin=layer.origin, fix="state shape once, or once per top")
-    for index, blob in enumerate(layer.tops):
-        if blob not in overrides and not count:
-            fix = Worded("give one: {}", shape_option(blob, model.layers, model.sizes))
-            where = f'top "{layer.top_blob(index)}"'
-            yield ShapeError("the file states no shape", origin=layer.origin, blob=where, fix=fix)
+        count = len(layer.message.input_param.shape)
+        if count > 1 and count != len(layer.tops):
+            problem = f"has {count} shapes for {len(layer.tops)} tops, expected 1 or one per top"
+            yield NetError(problem, origin=layer.origin, fix="state shape once, or once per top")
+    if missing := missing_shapes_error(model, model.layers, overrides):
+        yield missing
 
 
 def _state_shapes(message: Message, overrides: Shapes) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from prototrt.caffe_proto.common.wording import Option
+from prototrt.caffe_proto.common.errors import MissingShapesError
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.layer_types import layer_type
-from prototrt.caffe_proto.model import Layer
+from prototrt.caffe_proto.model import Layer, Model
 
 _STEPS = "TxNxI"
 _IMAGES = "NxCxHxW"
 _OVER_VOLUMES = {_IMAGES: "NxCxLxHxW", "Rx5": "Rx3"}
 """Shapes where windows slide over volumes: a rect has an item, and the beginning and the end of a stretch of time."""
 _STATES = "1xNxH"
+_IMAGE_FACTS = "im_info"
+"""What Python layers of Faster R-CNN call the height, width and scale of the image."""
 
 
 def shape_option(
@@ -34,11 +37,34 @@ def example_shape(
     return [letter if size is None else size for letter, size in zip(letters, dims, strict=True)]
 
 
+def missing_shapes_error(
+    model: Model, layers: Sequence[Layer], inputs: Collection[str]
+) -> MissingShapesError | None:
+    """The error for all inputs without a shape in the file or among ``inputs``; None if all inputs have shapes."""
+    missing = [
+        (layer, index)
+        for layer in layers
+        if layer.type == "Input" and not layer.message.input_param.shape
+        for index, top in enumerate(layer.tops)
+        if top not in inputs
+    ]
+    if not missing:
+        return None
+    names = listed([f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing])
+    tops = [layer.tops[index] for layer, index in missing]
+    shapes = {top: example_shape(top, layers, model.sizes) for top in tops}
+    what = "inputs" if len(missing) > 1 else "input"
+    problem = Worded("the file states no shape for the {} {}", what, names)
+    return MissingShapesError(problem, where=model.file, because=None, shapes=shapes)
+
+
 def _axes(blob: str, layers: Sequence[Layer], of_embedding: bool = False) -> str:
     """The axes that the first reader needs. The rows of an Embed are no ids for another one, even in a cycle."""
     alike = {blob}
     for place, layer in enumerate(layers):
         for index in (index for index, bottom in enumerate(layer.bottoms) if bottom in alike):
+            if layer.type == "Python" and layer.bottoms[index] == _IMAGE_FACTS:
+                return "1x3"
             facts = layer_type(layer.type)
             if facts.reads_ids:
                 has_steps = (

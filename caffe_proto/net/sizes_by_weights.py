@@ -143,6 +143,7 @@ def _window(layer: Layer) -> int:
 
 _SIZES = re.compile(r"(?<!\d)\d{1,4}(?: ?[xX*] ?\d{1,4}){1,3}(?!\d)")
 _CROP = re.compile(r"crop_size\W{1,5}(\d{1,4})(?!\d)")
+_SHAPE = re.compile(r"#.{0,20}?\b(\w+ {0,9}\((\d{1,4}(?:, ?\d{1,4}){1,4})\))")
 _BODY = re.compile(r"num_output|pooling_param")
 _SMALLEST, _MOST = 8, 6
 
@@ -150,7 +151,7 @@ _SMALLEST, _MOST = 8, 6
 def size_hints(text: str, file: str) -> dict[str, tuple[int, ...]]:
     """By their words: (H, W), (C, H, W) or (N, C, H, W). The file's name comes before what is above the first windows.
 
-    Sizes of kernels are too small to be meant.
+    Sizes of kernels are too small to be meant. Words such as ``cont (40, 16)`` in a comment are the shape of a blob.
     """
     begin = _BODY.search(text)
     before = text[: begin.start()] if begin else text
@@ -159,4 +160,7 @@ def size_hints(text: str, file: str) -> dict[str, tuple[int, ...]]:
     hints = {each: tuple(map(int, re.findall(r"\d+", each))) for each in words}
     hints |= {" ".join(match[0].split()): (int(match[1]),) * 2 for match in _CROP.finditer(before)}
     large = {each: sizes for each, sizes in hints.items() if min(sizes[-2:]) >= _SMALLEST and min(sizes) > 0}
-    return dict(list(large.items())[:_MOST])
+    shapes = {
+        " ".join(match[1].split()): tuple(map(int, match[2].split(","))) for match in _SHAPE.finditer(before)
+    }
+    return {**shapes, **dict(list(large.items())[:_MOST])}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prototrt.caffe_proto import load
-from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -68,8 +68,14 @@ class DeployNet:
 def deploy(model: Model, shapes: Mapping[str, Sequence[int]]) -> DeployNet:
     """The net of a model as a deploy net. ``shapes`` are those of inputs that the file does not state."""
     from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
+    from prototrt.surgery.expansion.expand import advise_other_shapes
 
-    return DeployNet(deploy_text(model, shapes), (*model.warnings, *transformations(model)))
+    try:
+        text = deploy_text(model, shapes)
+    except ConversionError as error:
+        advise_other_shapes(model, shapes, error)
+        raise
+    return DeployNet(text, (*model.warnings, *transformations(model)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from prototrt.caffe_proto.forks import TYPES
 from prototrt.caffe_proto.layer_types import LAYER_TYPES, Role, layer_type
 from prototrt.caffe_proto.model import input_layer
 from prototrt.caffe_proto.net.data_layers import FILLED_ALIKE, transformation
-from prototrt.caffe_proto.net.shape_examples import example_shape
+from prototrt.caffe_proto.net.shape_examples import example_shape, missing_shapes_error
 from prototrt.caffe_proto.net.sizes_by_weights import placeholders
 from prototrt.caffe_proto.schema import Message, is_read_by, message_class, parameter_fields
 from prototrt.surgery.building.layer_builder import GIVE_THEIR_NET, LayerBuilder, LayerRule, layer_rule
@@ -135,28 +135,13 @@ class Caffe(Framework):
     def missing_shapes(
         self, model: Model, layers: Sequence[Layer], inputs: Collection[str]
     ) -> list[ConversionError]:
-        missing = [
-            (layer, index)
-            for layer in layers
-            if layer.type == "Input" and not layer.message.input_param.shape
-            for index, top in enumerate(layer.tops)
-            if top not in inputs
-        ]
         tiny = [
             _placeholder_error(model, name, shape)
             for name, shape in placeholders(layers).items()
             if name not in inputs
         ]
-        if not missing:
-            return tiny
-        names = listed([f'"{layer.top_blob(index)}" (line {layer.origin.line})' for layer, index in missing])
-        shapes = {
-            layer.tops[index]: example_shape(layer.tops[index], layers, model.sizes)
-            for layer, index in missing
-        }
-        what = "inputs" if len(missing) > 1 else "input"
-        problem = Worded("the file states no shape for the {} {}", what, names)
-        return [MissingShapesError(problem, where=model.file, because=None, shapes=shapes), *tiny]
+        missing = missing_shapes_error(model, layers, inputs)
+        return tiny if missing is None else [missing, *tiny]
 
     def shapes_in_file(self, layers: Sequence[Layer]) -> Mapping[str, tuple[int, ...]]:
         return {

@@ -108,6 +108,13 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
     return result
 
 
+def advise_other_shapes(model: Model, shapes: Mapping[str, Sequence[int]], error: ConversionError) -> None:
+    """Add to an error that asks for further shapes of inputs some with which all layers fit."""
+    inputs = inputs_of(model)
+    shapes = {name: tuple(shape) for name, shape in shapes.items() if name in inputs}
+    advise_shapes(model, RewriteOptions(shapes=shapes), attempt, error)
+
+
 def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansion | UnexpandedNet:
     """The net up to the layers that cannot be converted; the graph lists them as left out."""
     result = attempt(model, replace(options, outputs=whole.cut))

@@ -80,8 +80,12 @@ def search_shapes(
     """
     most = max(_FEWEST_TRIALS, min(_MOST_TRIALS, _MOST_LAYERS // (len(layers) or 1)))
     search = ShapeSearch(shapes, misfits, most, usual_shapes(shapes))
-    for words, sizes in hints.items() if pixels is None else ():
-        search.hint(words, sizes)
+    if pixels is None:
+        of_blobs = {words: sizes for words, sizes in hints.items() if "(" in words}
+        search.take({words: sizes for words, sizes in of_blobs.items() if _blob_of(words) in shapes})
+        for words, sizes in hints.items():
+            if words not in of_blobs:
+                search.hint(words, sizes)
     if _reads_lines(layers):
         search.resize(_LINES)
     search.improve(usual_shapes(shapes))
@@ -118,10 +122,17 @@ class ShapeSearch:
     words: str = ""
     hinted: tuple[str, ...] = ()
 
+    def take(self, hints: Mapping[str, Sizes]) -> None:
+        """Try shapes that the file states beside the names of blobs."""
+        if hints:
+            self.improve({**self.best, **{_blob_of(words): sizes for words, sizes in hints.items()}})
+        if self.fits:
+            self.words, self.hinted = ", ".join(hints), ("C", "I")
+
     def hint(self, words: str, sizes: Sizes) -> None:
-        """Try sizes of images, and their channels where nobody states them."""
+        """Try sizes of images, and their channels and number where nobody states them."""
         if not self.fits and any("H" in each for each in self.shapes.values()):
-            letters = dict(zip("WHC", sizes[::-1], strict=False))
+            letters = dict(zip("WHCN", sizes[::-1], strict=False))
             if self._fits_with(letters):
                 self.best, self.fits = self._resized(letters), True
                 self.words, self.hinted = words, tuple(letters)
@@ -237,6 +248,11 @@ class ShapeSearch:
     def _pixels(self) -> tuple[int, int]:
         """The height and the width of the best image."""
         return next((shape[-2:] for shape in self.best.values() if len(shape) == 4), (0, 0))
+
+
+def _blob_of(words: str) -> str:
+    """The blob of a hint such as ``cont (40, 16)``."""
+    return words.partition("(")[0].rstrip()
 
 
 def _least(lower: int, upper: int, holds: Callable[[int], bool]) -> int:

@@ -44,6 +44,16 @@ def test_examples(layers: str, axes: str, write: Callable[..., str]) -> None:
     assert shape_option("x", load(write(INPUT + layers)).layers) == Option("shapes", {"x": axes.split("x")})
 
 
+def test_facts_of_an_image_in_faster_rcnn(write: Callable[..., str]) -> None:
+    proposals = """
+layer { name: 'in' type: 'Input' top: 'im_info' }
+layer { name: 'p' type: 'Python' bottom: 'x' bottom: 'y' bottom: 'im_info' top: 'rois'
+  python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' } }
+"""
+    layers = load(write(INPUT + proposals)).layers
+    assert shape_option("im_info", layers) == Option("shapes", {"im_info": ["1", "3"]})
+
+
 CYCLES = [
     "layer { name: 'e' type: 'Embed' bottom: 'x' top: 'x' embed_param { num_output: 2 input_dim: 3 } }",
     "layer { name: 'e' type: 'Embed' bottom: 'x' embed_param { num_output: 2 input_dim: 3 } }",

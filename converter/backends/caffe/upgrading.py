@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.common.errors import OptionsError
+from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -151,7 +151,13 @@ def _write_weights(stream: BinaryIO, net: UpgradedNet) -> None:
 def _upgrade(
     model: Model, stage: UpgradeStage, rewriting: RewriteOptions, shapes: Mapping[str, Sequence[int]]
 ) -> UpgradedNet:
-    messages = deploy_layers(model, shapes)
+    try:
+        messages = deploy_layers(model, shapes)
+    except ConversionError as error:
+        from prototrt.surgery.expansion.expand import advise_other_shapes  # which imports all layers
+
+        advise_other_shapes(model, shapes, error)
+        raise
     comments = comments_of(text_of_prototxt(open_input(model.file, "a prototxt")))
     placed = dict(comments.layers)
     warnings = [*model.warnings, *transformations(model)]

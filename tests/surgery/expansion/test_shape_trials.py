@@ -83,6 +83,20 @@ CASES = {
         DATA + "# 1 x 30x40" + CONV,
         fits("1, 1, 30, 40", '("1 x 30x40" is in the file or its name, smaller images fit down to 5x15)'),
     ),
+    "a comment with a batch": (
+        DATA + "# 10 x 3 x 30 x 40" + CONV,
+        fits(
+            "10, 3, 30, 40",
+            '("10 x 3 x 30 x 40" is in the file or its name, smaller images fit down to 5x15)',
+        ),
+    ),
+    "a comment with the name of the blob": (
+        "#  data:  (9, 8, 30, 40)\n#  data   (4, 2, 30, 40) images\n#  label (4, 1)\n" + DATA + CONV,
+        fits(
+            "4, 2, 30, 40",
+            '("data (4, 2, 30, 40)" is in the file or its name, smaller images fit down to 5x15)',
+        ),
+    ),
     "a crop": (
         "# crop_size: 56\n" + DATA + CONV,
         fits(
