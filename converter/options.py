@@ -222,7 +222,7 @@ class ConvertOptions(Options):
         shown="FILE.h",
         writes=HEADER_SUFFIXES,
     )
-    remainder: str | None = not_in_lists(
+    remainder: str | None = option(
         Worded(
             "With {}: also write the layers after those before which the net is cut, as a net of their own.",
             Option("outputs", ["auto"]),

@@ -122,6 +122,23 @@ def test_a_pattern_that_fits_no_weights_does_not_hinder_the_other_models() -> No
 
 
 @pytest.mark.usefixtures("in_this_process")
+def test_the_remainders_of_a_list_are_written_also_from_the_cache() -> None:
+    odd = 'layer { name: "odd" type: "Odd" bottom: "fc" top: "odd" }\n'
+    rest = 'layer { name: "last" type: "TanH" bottom: "odd" top: "last" }\n'
+    for name in "ab":
+        Path(f"{name}.prototxt").write_text(NET + odd + rest)
+    text = """models:
+- {prototxt: "?.prototxt", random-weights: 1, format: onnx, output: auto, remainder: "rest_of_{name}.prototxt"}
+"""
+    for status in ("converted", "cached"):
+        result = batch(text, "--cache", "cache")
+        assert (result.exit_code, f"2 {status}" in result.stdout) == (0, True)
+        for name in "ab":
+            assert [layer.name for layer in prototrt.load(f"rest_of_{name}.prototxt").layers][1:] == ["last"]
+            Path(f"rest_of_{name}.prototxt").unlink()
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_a_dry_run_tells_what_the_conversion_would() -> None:
     Path("net.prototxt").write_text(NET + 'layer { name: "odd" type: "Odd" bottom: "fc" top: "odd" }\n')
     text = "models:\n- {prototxt: net.prototxt, random-weights: 1, format: onnx, name: odd}\n"

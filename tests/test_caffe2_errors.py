@@ -79,7 +79,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "link_to_nothing": (
         entry("link_external", 4, b"lstm/i2hh"),
         f'{RECURRENT}, link_external "lstm/i2hh": no earlier operator writes it, and it is not an input'
-        " of the net\n  fix: did you mean lstm/i2h?",
+        " of the net\n  fix: write lstm/i2h",
     ),
     "state_without_write": (
         entry("link_internal", 1, b"nothing"),

@@ -175,6 +175,11 @@ def test_placeholders_of_a_template_are_filled_in() -> None:
         (["verify", DEPLOY, WEIGHTS, "--calls", "9" * 400], "is not in the range"),
         (["bench", DEPLOY, WEIGHTS, "--calls", "9" * 400], "is not in the range"),
         (["convert", DEPLOY, WEIGHTS, "-o", ""], 'cannot write "": its name is empty'),
+        (
+            ["convert", DEPLOY, WEIGHTS, "-o", "C:\\out\\net.onnx"],
+            'cannot write "C:\\out\\net.onnx": it is a path of Windows: write the path as this system does: in WSL,'
+            " C: is /mnt/c",
+        ),
         (["convert", DEPLOY, WEIGHTS, "-o", "/"], 'cannot write "/": "/" is a folder'),
     ],
 )

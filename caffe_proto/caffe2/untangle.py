@@ -92,9 +92,7 @@ def refuse_unwritten_blobs(
             fix = "order the operators so that each reads only blobs written before it"
         elif blobs and len(errors) < _MOST_ADVISED:
             close = close_names(blob, blobs)
-            fix = (
-                f"{'did you mean' if close else 'the blobs are'} {choices(blob, blobs)}{'?' if close else ''}"
-            )
+            fix = f"{'write' if close else 'the blobs are'} {choices(blob, blobs)}"
         problem = "no earlier operator writes it, and it is not an input of the net"
         errors.append(
             NetError(problem, origin=read.origin, blob=f'{read.role} "{blob}"', because=because, fix=fix)

@@ -158,13 +158,20 @@ def _missing_file_detail(file: str) -> str:
     return "" if folder.is_dir() else f": there is no folder {folder} either"
 
 
+def fix_of_drive(file: str) -> str | None:
+    """What to write instead of a path of Windows, on another system."""
+    if os.name == "nt" or not _ON_A_DRIVE.match(file):
+        return None
+    return f"write the path as this system does: in WSL, {file[:2]} is /mnt/{file[0].lower()}"
+
+
 def _missing_file_fix(file: str) -> str:
     if not file:
         return "give the name of a file"
     if file.startswith("~"):
         return "write out the path: ~ stands for a folder only where a shell reads it"
-    if os.name != "nt" and _ON_A_DRIVE.match(file):
-        return f"write the path as this system does: in WSL, {file[:2]} is /mnt/{file[0].lower()}"
+    if fix := fix_of_drive(file):
+        return fix
     if os.path.islink(file):
         return "link it to a file that is there, or give that file"
     path = Path(file)

@@ -99,8 +99,7 @@ def _read(walk: _Walk, entry: LayerEntry, blob: str) -> _WrittenBlob | str:
         fix = "order the layers so that each reads only blobs written before it"
     elif walk.values and len(walk.missing) < _MOST_ADVISED:
         close = close_names(blob, walk.values)
-        fix = f"{'did you mean' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
-        fix += "?" if close else ""
+        fix = f"{'write' if close else 'the blobs before it are'} {choices(blob, walk.values)}"
     if writer is None:
         walk.missing[blob] = None
     origin = entry.origin(walk.file)

@@ -87,7 +87,7 @@ MISTAKES = {
     "close name": (
         ["in: -> data", "a: dta -> y"],
         'net.prototxt:2: layer "a" (DummyLayer), bottom "dta": no layer before this one makes it\n'
-        "  fix: did you mean data?",
+        "  fix: write data",
     ),
     "no close name": (
         ["in: -> x y", "a: data -> z"],

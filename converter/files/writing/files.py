@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prototrt.caffe_proto.common.errors import OptionsError
-from prototrt.caffe_proto.common.files import ascii_json
+from prototrt.caffe_proto.common.files import ascii_json, fix_of_drive
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.writing.publication import is_device, publication
@@ -86,6 +86,8 @@ def write_fault(path: str | os.PathLike[str], *, follow_link: bool = True) -> st
         return "its name is empty"
     if "\0" in os.fsdecode(path):
         return "a name cannot hold a NUL"
+    if "\\" in os.fsdecode(path) and (fix := fix_of_drive(os.fsdecode(path))):
+        return f"it is a path of Windows: {fix}"
     place = Path(path)
     target = Path(os.path.realpath(path)) if follow_link else Path(os.path.realpath(place.parent), place.name)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -18,8 +19,13 @@ from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.writing.ownership import KEPT_SUFFIX, is_ours
 from prototrt.converter.files.writing.publication import MARK, tidy
 
+log = logging.getLogger(__name__)
+
 _DAY = 24 * 3600
 _NAME = re.compile(rf"[0-9a-f]{{64}}{re.escape(KEPT_SUFFIX)}")
+
+_OLD = re.compile("[0-9a-f]{64}")
+"""The folder of a conversion that prototrt 0.2 kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,10 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     for file, _ in gone:
         with suppress(OSError):  # pruned by another process meanwhile
             file.unlink()
+    if any(_OLD.fullmatch(each.name) for each in root.glob("[0-9a-f][0-9a-f]/*")):
+        log.warning(
+            "%s: conversions of prototrt 0.2 are left in it, which nothing uses: remove the folder", folder
+        )
     gone_bytes, all_bytes = (sum(status.st_size for _, status in each) for each in (gone, files))
     return PrunedCache(len(gone), gone_bytes, len(files) - len(gone), all_bytes - gone_bytes)
 

@@ -59,6 +59,19 @@ def test_use_makes_a_conversion_young(cache: Cache, small: Entry) -> None:
     assert prune(str(cache.folder), older_than=1).removed == 0
 
 
+def test_conversions_of_another_layout_are_left_and_told(
+    cache: Cache, small: Entry, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep(cache, small)
+    old = cache.folder / "ab" / ("ab" + "1" * 62)
+    old.mkdir(parents=True)
+    assert prune(str(cache.folder)).removed == 1
+    assert old.is_dir()
+    assert caplog.messages == [
+        f"{cache.folder}: conversions of prototrt 0.2 are left in it, which nothing uses: remove the folder"
+    ]
+
+
 NOT_A_CACHE = "is not a prototrt cache\n  fix: give the folder that a batch was given as cache"
 KEY, MARK = "ab" + "0" * 62, "written-by-prototrt"
 OURS = b"A conversion in a cache, written by prototrt\n"

@@ -133,7 +133,6 @@ def test_every_option_of_the_commands_is_a_key() -> None:
         "weights",
         "file",
         "print_after",
-        "remainder",
         "as_json",
         "verbose",
         "quiet",
