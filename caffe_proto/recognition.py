@@ -155,6 +155,8 @@ def open_input(file: str | os.PathLike[str], what: str) -> OpenFile:
 
 
 def _kind_of(head: bytes) -> FileForm | None:
+    if head[_LENGTH_OF_HEADER : _LENGTH_OF_HEADER + 2] == b'{"':  # its length may look like a signature
+        return SAFETENSORS
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature):
             return kind
@@ -162,8 +164,6 @@ def _kind_of(head: bytes) -> FileForm | None:
         return _kind_of_zip(head)
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return FileForm("a tar archive", "unpack it with tar xf")
-    if head[_LENGTH_OF_HEADER : _LENGTH_OF_HEADER + 2] == b'{"':
-        return SAFETENSORS
     if head[8 : 8 + len(DATABASE_KEY)] == DATABASE_KEY.encode():
         return DATABASE
     if _looks_like_operators(head):

@@ -76,6 +76,7 @@ from prototrt.surgery.ir import (
     fixed,
     range_of,
 )
+from prototrt.surgery.ir.made_arrays import unit_matrix
 from prototrt.surgery.ir.uniform_constants import is_broadcast, map_elements
 from prototrt.surgery.ops.windows import ranges_clause, ranges_text
 from prototrt.surgery.recurrent.cells import Step, scan
@@ -184,6 +185,7 @@ __all__ = [
     "sums_of_bins",
     "suppressed",
     "text_of_bytes",
+    "unit_matrix",
     "weighted_axis",
 ]
 

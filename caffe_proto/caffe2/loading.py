@@ -25,7 +25,7 @@ from prototrt.caffe_proto.caffe2.untangle import (
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, Origin, raise_all
 from prototrt.caffe_proto.common.wording import Worded, listed
 from prototrt.caffe_proto.model import Model
-from prototrt.caffe_proto.recognition import DATABASE, OpenFile, open_input
+from prototrt.caffe_proto.recognition import DATABASE, PYTORCH, SAFETENSORS, OpenFile, open_input
 from prototrt.caffe_proto.schema import Message
 
 _MOST_LOOKED_AT = 1000  # operators, of a file that may be an init net of gigabytes
@@ -94,7 +94,18 @@ def _read(
     weights = open_input(init, "an init net")
     if weights.kind is DATABASE:
         return net, read_database(weights)[1]
+    if weights.kind in (PYTORCH, SAFETENSORS):
+        return net, _init_net_of_module(weights)
     return net, open_init_net(weights, random_weights, allow_unknown=allow_unknown)
+
+
+def _init_net_of_module(file: OpenFile) -> InitNet:
+    """The blobs in the state dict of a module that prototrt wrote for the net."""
+    from prototrt.caffe_proto.weights.module_state import open_module_state  # few nets were trained there
+
+    trained = open_module_state(file)
+    blobs = {name: blob for name in trained.names() for blob in trained.blobs_of(name) or () if blob}
+    return InitNet(file.name, blobs, warnings=trained.warnings)
 
 
 def _refuse_init_net(types: Sequence[str] | None, file: str) -> None:

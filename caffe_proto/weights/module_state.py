@@ -19,9 +19,12 @@ from prototrt.caffe_proto.common.files import value_from_json
 from prototrt.caffe_proto.common.wording import listed
 from prototrt.caffe_proto.recognition import SAFETENSORS, OpenFile
 from prototrt.caffe_proto.weights import Array, StoredBlob, StoredWeights, check_count
+from prototrt.caffe_proto.weights.linked_arrays import Place, fill, view_at
 
 TABLE = "caffe_blobs"
 """The buffer of a module that holds the table, as bytes of JSON."""
+_TYPES = {"b": np.bool_, "f": np.float32, "i": np.int32}
+"""Of blobs, by the kind of number; those of Caffe2 may be whole numbers."""
 _COUNT = "num_batches_tracked"
 """What a BatchNorm of PyTorch counts, and nothing reads."""
 
@@ -57,7 +60,7 @@ def weights_of_module(state: Mapping[str, Array], file: str | None) -> StoredWei
     own = {name.removeprefix(prefix): name for name in state if name.startswith(prefix)}
     try:
         table = value_from_json(np.asarray(state[places[0]], np.uint8).tobytes())
-        state_blobs = _BlobsOfState(state, own, file)
+        state_blobs = _BlobsOfState(state, own, table.get("groups", {}), file)
         layers = {name: state_blobs.blobs(name, blobs) for name, blobs in table["layers"].items()}
         others = {TABLE, *state_blobs.read, *table["others"]}
         trained = [
@@ -65,7 +68,7 @@ def weights_of_module(state: Mapping[str, Array], file: str | None) -> StoredWei
             for name, number in table["others"].items()
             if name in own and not name.endswith(_COUNT) and checksum(state[own[name]]) != number
         ]
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
         raise UnreadableFileError(
             f"the tensor {places[0]} is no table of blobs",
             where=file,
@@ -98,9 +101,16 @@ def _places(names: Iterable[str]) -> list[str]:
 class _BlobsOfState:
     """Reads the blobs of layers. ``own`` are the names in the state dict by those in the table."""
 
-    def __init__(self, state: Mapping[str, Array], own: Mapping[str, str], file: str | None) -> None:
-        self._state, self._own, self._file = state, own, file
-        self.read: set[str] = set()
+    def __init__(
+        self,
+        state: Mapping[str, Array],
+        own: Mapping[str, str],
+        groups: Mapping[str, Mapping[str, Any]],
+        file: str | None,
+    ) -> None:
+        self._state, self._own, self._groups, self._file = state, own, groups, file
+        self._filled: dict[int, tuple[Sequence[Array], str]] = {}
+        self.read = {key for group in groups.values() for keys, *_ in group["tensors"] for key in keys}
         self.notes: list[str] = []
 
     def blobs(self, layer: str, facts: Sequence[Mapping[str, Any]] | None) -> list[StoredBlob] | None:
@@ -110,24 +120,25 @@ class _BlobsOfState:
                 f'the weights of "{layer}" are not read: the module holds them in another form than Caffe'
             )
             return None
-        keys = [key for fact in facts for each in fact.get("keys", ()) for key in each]
-        self.read.update(keys)
+        self.read.update(key for fact in facts for each in fact.get("keys", ()) for key in each)
         blobs = [self._blob(layer, index, fact) for index, fact in enumerate(facts)]
-        if None in blobs:
-            lost = [key for key in keys if key not in self._own]
-            self.notes.append(f'the weights of "{layer}" are not read: there is no {listed(lost, most=6)}')
-            return None
-        return [blob for blob in blobs if blob is not None]
+        return None if None in blobs else [blob for blob in blobs if blob is not None]
 
     def _blob(self, layer: str, index: int, fact: Mapping[str, Any]) -> StoredBlob | None:
         shape = tuple(map(int, fact["shape"]))
         where = f'{self._file}: layer "{layer}"'
-        if "fill" in fact:
+        if "keys" not in fact:
             check_count(shape, prod(shape), where, f"blob {index}")
-            number = np.float32(fact["fill"])
-            return StoredBlob(shape, False, lambda: np.broadcast_to(number, shape))
+        if "fill" in fact:
+            numbers = np.array(fact["fill"])
+            array: Array = numbers.astype(_TYPES[numbers.dtype.kind]).reshape(shape if numbers.ndim else ())
+            return StoredBlob(shape, False, lambda: np.broadcast_to(array, shape))
+        if "place" in fact:
+            number, place = fact["place"]
+            return self._blob_of_group(layer, number, place, shape)
         keys = next((each for each in fact["keys"] if all(key in self._own for key in each)), None)
         if keys is None:
+            self._note(layer, self._lost(key for each in fact["keys"] for key in each))
             return None
         arrays = [self._state[self._own[key]] for key in keys]
         stored = arrays[0].shape
@@ -142,12 +153,55 @@ class _BlobsOfState:
         check_count(stored, arrays[0].size, where, f"blob {index}")
         return StoredBlob(stored, False, partial(_in_caffes_form, arrays, stored, fact.get("order")))
 
+    def _note(self, layer: str, problem: str) -> None:
+        note = f'the weights of "{layer}" are not read: {problem}'
+        self.notes += [note] * (note not in self.notes)
+
+    def _lost(self, keys: Iterable[str]) -> str:
+        return f"there is no {listed([key for key in keys if key not in self._own], most=6)}"
+
+    def _blob_of_group(
+        self, layer: str, number: int, place: Place, shape: tuple[int, ...]
+    ) -> StoredBlob | None:
+        """A blob that follows from a group of tensors; None, with a note, if they do not fit."""
+        if number not in self._filled:
+            self._filled[number] = self._fill(self._groups[str(number)])
+        memory, problem = self._filled[number]
+        blob = view_at(memory, place, shape) if memory else None
+        if blob is None or (problem and np.isnan(blob).any()):
+            self._note(layer, problem)
+            return None
+        return StoredBlob(shape, False, lambda: blob)
+
+    def _fill(self, group: Mapping[str, Any]) -> tuple[Sequence[Array], str]:
+        """The memory behind a group, and what is wrong with it; none where tensors have other shapes or differ."""
+        facts = [
+            (place, np.broadcast_to(np.float32(number), shape)) for number, shape, place in group["fills"]
+        ]
+        lost = [key for keys, *_ in group["tensors"] for key in keys if key not in self._own]
+        for keys, shape, place in group["tensors"]:
+            arrays = [self._state[self._own[key]] for key in keys if key in self._own]
+            if any([*array.shape] != shape for array in arrays):
+                return (), f"{keys[0]} has the shape {arrays[0].shape}, and had {tuple(shape)}"
+            if len(arrays) == len(keys):
+                facts.append((place, _sum(arrays)))
+        memory, agree = fill(group["sizes"], facts, group["links"])
+        if not agree:
+            names = listed([key for keys, *_ in group["tensors"] for key in keys], most=6)
+            return (), f"Caffe has one blob for parts of {names}, which differ"
+        return memory, self._lost(lost) if lost else ""
+
 
 def _in_caffes_form(arrays: Sequence[Array], shape: Sequence[int], order: Sequence[int] | None) -> Array:
     """The sum of arrays, with blocks of rows in this order."""
-    first, *others = (np.asarray(array, np.float32) for array in arrays)
-    for other in others:
-        first = first + other
-    if order is not None and len(first) % len(order) == 0:
-        first = np.concatenate([np.split(first, len(order))[place] for place in order])
-    return first.reshape(shape)
+    total = _sum(arrays).reshape(shape)
+    if order is not None and len(total) % len(order) == 0:
+        total = np.concatenate([np.split(total, len(order))[place] for place in order])
+    return total
+
+
+def _sum(arrays: Sequence[Array]) -> Array:
+    typed: list[Array] = [
+        array.astype(_TYPES.get(array.dtype.kind, np.float32), copy=False) for array in arrays
+    ]
+    return sum(typed[1:], start=typed[0])

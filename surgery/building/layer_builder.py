@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any, TypeAlias
@@ -52,7 +53,11 @@ class LayerBuilder(Builder):
         self.parameters: dict[str, int] = {}
         """How many numbers each layer has read from the weights file."""
         self.learned: dict[str, list[Value]] = {}
-        """The blobs that each layer has read, or what gives the same result when it is read in their place."""
+        """The blobs that each layer has read; of a Caffe2 net, each blob under its own name."""
+        self.equivalents: dict[Value, Array | float] = {}
+        """For some of them: what gives the same result when it is read in their place."""
+        self.shared: set[Value] = set()
+        """Blobs that several operators of a Caffe2 net read, which have no equivalents."""
         self.without_weights: dict[str, None] = {}
         """Layers which need weights although no weights were given."""
         self.used_states: set[str] = set()
@@ -96,10 +101,24 @@ class LayerBuilder(Builder):
 
     def set_equivalent_blobs(self, layer: Layer, *arrays: Array | float) -> None:
         """Say which blobs, all of them, give what the layer is in the graph; a number stands for a blob full of it."""
-        self.learned[layer.name] = [
-            Value(blob.name, blob.dtype, blob.shape, _blob_of(array, blob.array.shape))
-            for blob, array in zip(self._read, arrays, strict=True)
-        ]
+        for blob, array in zip(self._read, arrays, strict=True):
+            self.set_equivalent(blob, array)
+
+    def set_equivalent(self, blob: Value, array: Array | float) -> None:
+        """Say what gives the same result when it is read in the place of a blob; a number fills it."""
+        self.equivalents[blob] = array
+
+    def learned_blobs(self) -> dict[str, tuple[Value, ...]]:
+        """The blobs of each layer that has weights, or their equivalents; of a Caffe2 net, of each blob."""
+        return {layer: tuple(map(self._learned, blobs)) for layer, blobs in self.learned.items()}
+
+    def _learned(self, blob: Value) -> Value:
+        if blob not in self.equivalents or blob in self.shared:
+            return blob
+        array = self.equivalents[blob]
+        if isinstance(array, float):
+            array = np.broadcast_to(np.float32(array), blob.array.shape)
+        return replace(blob, data=array.reshape(blob.array.shape))
 
     @property
     def blobs_read(self) -> int:
@@ -213,12 +232,6 @@ class LayerBuilder(Builder):
             )
             raise WeightsError(problem, origin=layer.origin, blob=f"blob {index} ({what})", fix=fix)
         self.warnings.append(f"{layer.origin}, blob {index} ({what}): {problem}")
-
-
-def _blob_of(array: Array | float, shape: tuple[int, ...]) -> Array:
-    if isinstance(array, float):
-        return np.broadcast_to(np.float32(array), shape)
-    return array.reshape(shape)
 
 
 @lru_cache

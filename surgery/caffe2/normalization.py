@@ -9,6 +9,7 @@ from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import NetError, UnsupportedLayerError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value, centre
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.caffe2.operator_rule import (
     axis_of,
     constant_array,
@@ -77,7 +78,13 @@ def _factor_of_axes(
 
 @operator_rule("SpatialBN")
 def spatial_bn(
-    build: Builder, operator: Operator, x: Value, scale: Value, shift: Value, mean: Value, variance: Value
+    build: LayerBuilder,
+    operator: Operator,
+    x: Value,
+    scale: Value,
+    shift: Value,
+    mean: Value,
+    variance: Value,
 ) -> list[Value]:
     """``(x - mean) / sqrt(variance + epsilon) * scale + shift`` per channel, with the stored statistics.
 
@@ -107,6 +114,10 @@ def spatial_bn(
     exact = map_elements(factor, *wide), map_elements(summand, *wide)
     narrow = [map_elements(lambda array: array.astype(np.float32), array) for array in exact]
     constants = [build.constant(array, "bn") for array in narrow]
+    for blob, array in zip((scale, shift), narrow, strict=True):
+        build.set_equivalent(blob, array)
+    build.set_equivalent(mean, 0.0)
+    build.set_equivalent(variance, 1 - epsilon)
     return [build.add(Affine(), x, *constants)]
 
 

@@ -19,18 +19,26 @@ from prototrt.caffe_proto.caffe2.param_set import source_and_name
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, UnsupportedLayerError, WeightsError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
+from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, misfit, operator_rule
 from prototrt.surgery.ir import Array, fixed
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.ops import Transpose
 from prototrt.surgery.recurrent.directions import direction_of
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
 from prototrt.surgery.recurrent.stacks import Stack
-from prototrt.surgery.recurrent.weights import DirectionWeights, from_cudnn, in_order
+from prototrt.surgery.recurrent.weights import (
+    DirectionWeights,
+    from_cudnn,
+    in_order,
+    to_cudnn,
+    with_one_bias,
+)
 
 
 @operator_rule("InferenceLSTM")
 def inference_lstm(
-    build: Builder, operator: Operator, x: Value, h: Value, c: Value, *weights: Value
+    build: LayerBuilder, operator: Operator, x: Value, h: Value, c: Value, *weights: Value
 ) -> list[Value]:
     """LSTM layers of one or two directions, with PyTorch's conventions.
 
@@ -49,7 +57,12 @@ def inference_lstm(
             f"has {len(weights)} weights, expected {max(layers, 1) * directions * each}", fix=MEND_ARGUMENTS
         )
     arrays = [constant_array(build, operator, 3 + index, value) for index, value in enumerate(weights)]
-    directions_weights = [_with_biases(arrays[start : start + each]) for start in range(0, len(arrays), each)]
+    starts = range(0, len(arrays), each)
+    directions_weights = [with_one_bias(_with_biases(arrays[start : start + each])) for start in starts]
+    if each == 4:
+        for start, one in zip(starts, directions_weights, strict=True):
+            build.set_equivalent(weights[start + 2], one.x_bias)
+            build.set_equivalent(weights[start + 3], 0.0)
     _check_sizes(directions_weights, fixed(x.shape[2], "the number of inputs D"), directions)
     stored = [in_order(one, "pytorch", "caffe") for one in directions_weights]
     is_batch_first = arguments.flag("batch_first")
@@ -81,7 +94,7 @@ def _check_sizes(directions_weights: Sequence[DirectionWeights], inputs: int, di
 
 @operator_rule("Recurrent")
 def recurrent(
-    build: Builder, operator: Operator, x: Value, h: Value, c: Value, weights: Value
+    build: LayerBuilder, operator: Operator, x: Value, h: Value, c: Value, weights: Value
 ) -> list[Value]:
     """cuDNN's LSTM or GRU: layers and directions with all weights in one blob.
 
@@ -95,6 +108,9 @@ def recurrent(
     _refuse_short(operator, 3, packed, layout)
     cell, sizes = layout.mode.upper(), (layout.inputs, layout.hidden, layout.layers, layout.directions)
     stored = from_cudnn(packed[: layout.size], cell, *sizes)
+    if cell == "LSTM":
+        stored = [with_one_bias(one) for one in stored]
+        build.set_equivalent(weights, concatenate([to_cudnn(stored), packed[layout.size :]]))
     return _run(build, operator, stored, layout.directions, x, [h, c] if layout.mode == "lstm" else [h])
 
 

@@ -44,6 +44,9 @@ class BlobValues:
             count = self._build.parameters.get(layer.name, 0)
             self._build.parameters[layer.name] = count + array.size
             self.values[name] = self._build.constant(array, name)
+            self._build.learned[name] = [self.values[name]]
+        elif name in self._stored:
+            self._build.shared.add(self.values[name])
         return self.values[name]
 
     def outputs(self, names: Sequence[str], file: str, *, was_asked_for: bool) -> list[Value]:

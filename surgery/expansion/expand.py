@@ -220,7 +220,7 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
         ),
         left_out=tuple(part.left_out),
         net_inputs=inputs_of(model),
-        learned={layer: tuple(build.learned.get(layer, ())) for layer in build.parameters},
+        learned=build.learned_blobs(),
     )
 
 

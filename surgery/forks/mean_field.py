@@ -30,6 +30,7 @@ from prototrt.surgery.rules import (
     refuse_large,
     scan,
     text_of_bytes,
+    unit_matrix,
 )
 
 MOST_STEPS = 100
@@ -225,15 +226,18 @@ def _block(pixels: int) -> int:
 def _class_weights(build: LayerBuilder, layer: Layer, channels: int) -> tuple[Value, Value]:
     """``M W_s`` and ``M W_b``: (1, C, C) each."""
     shape = (1, 1, channels, channels)
-    spatial, bilateral, compatibility = (
-        build.parameter(layer, shape, what).array[0]
+    *blobs, last = (
+        build.parameter(layer, shape, what)
         for what in ("spatial weights", "bilateral weights", "compatibility")
     )
     if layer.blobs is not None and len(layer.blobs) > 3:
         levels = int(layer.param.ho_num_layers) if layer.param.HasField("ho_num_layers") else 1
         for size in (channels, channels, levels, levels):
-            build.parameter(layer, (1, 1, 1, size), "unused weights")
-    products = (np.matmul(compatibility, weights) for weights in (spatial, bilateral))
+            build.set_equivalent(build.parameter(layer, (1, 1, 1, size), "unused weights"), 0.0)
+    build.set_equivalent(last, unit_matrix(channels, channels))
+    products = [np.matmul(last.array[0], blob.array[0]) for blob in blobs]
+    for blob, product in zip(blobs, products, strict=True):
+        build.set_equivalent(blob, product)
     first, second = (build.constant(product, "class_weights") for product in products)
     return first, second
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from prototrt.surgery.ir import Array
+from prototrt.surgery.ir.made_arrays import join_of, sum_of
 
 MOST_WRITTEN_OUT = 1 << 16
 """The limit for constants that do not repeat one number: a net of a few lines must not take gigabytes."""
@@ -45,6 +46,18 @@ def map_elements(function: Callable[..., Array], *arrays: Array) -> Array:
     return np.broadcast_to(once.reshape(()), np.broadcast_shapes(*(array.shape for array in arrays)))
 
 
+def scaled(array: Array, factor: float = 1.0, summand: float = 0.0) -> Array:
+    """``factor * array + summand``."""
+    if is_broadcast(array):
+        return map_elements(lambda each: each * np.float32(factor) + np.float32(summand), array)
+    return sum_of(array, factor=factor, summand=summand)
+
+
+def total(a: Array, b: Array) -> Array:
+    """The sum of two arrays of one shape."""
+    return map_elements(np.add, a, b) if is_broadcast(a) and is_broadcast(b) else sum_of(a, b)
+
+
 def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
     """Several arrays concatenated along an axis, by default axis 0."""
     first = arrays[0][(0,) * arrays[0].ndim]
@@ -52,4 +65,4 @@ def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
         shape = arrays[0].shape
         total = sum(array.shape[axis] for array in arrays)
         return np.broadcast_to(first, (*shape[:axis], total, *shape[axis + 1 :]))
-    return np.concatenate(arrays, axis)
+    return join_of(arrays, axis)

@@ -9,6 +9,7 @@ import numpy as np
 
 from prototrt.surgery import ops
 from prototrt.surgery.ir import Array, Graph, Node, Value, bodies, element_count, read
+from prototrt.surgery.ir.made_arrays import join_of
 
 LARGEST = 1 << 20
 """The most elements that a folded node may read or write: a Tile of a small constant must not enlarge a plan."""
@@ -40,13 +41,19 @@ def fold_constants(graph: Graph) -> Graph:
         node = node.with_replacements(stands_for)
         if _is_foldable(node, graph) and (written := _count(node.outputs)) <= room:
             room -= written
-            with np.errstate(all="ignore"):  # Caffe continues with infinity and NaN
-                results = node.evaluate(*(read(value, {}) for value in node.inputs))
-            for value, data in zip(node.outputs, results, strict=True):
+            for value, data in zip(node.outputs, _results(node), strict=True):
                 stands_for[value] = replace(value, data=np.asarray(data))
         else:
             kept.append(node)
     return graph.with_nodes(kept)
+
+
+def _results(node: Node) -> list[Array]:
+    arrays = [read(value, {}) for value in node.inputs]
+    if isinstance(node.op, ops.Concat):
+        return [join_of(arrays, node.op.axis)]  # the same, and it remembers the arrays
+    with np.errstate(all="ignore"):  # Caffe continues with infinity and NaN
+        return node.evaluate(*arrays)
 
 
 def _is_foldable(node: Node, graph: Graph) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from prototrt.surgery.ir import Array
+from prototrt.surgery.ir.made_arrays import join_of
 from prototrt.surgery.ir.uniform_constants import is_broadcast
 
 ORDERS: Mapping[str, Mapping[str, str]] = {
@@ -37,7 +38,7 @@ def permuted(rows: Array, source: str, target: str) -> Array:
     if len(rows) % len(source):
         raise ValueError(f"{len(rows)} rows cannot be divided into {len(source)} gates")
     blocks = dict(zip(source, np.split(rows, len(source)), strict=True))
-    return np.concatenate([blocks[gate] for gate in target])
+    return join_of([blocks[gate] for gate in target])
 
 
 def orders_of(cell: str) -> Mapping[str, str]:

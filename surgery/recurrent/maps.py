@@ -11,7 +11,7 @@ from prototrt.surgery import ir
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import fixed
-from prototrt.surgery.ops import Concat, Convolution
+from prototrt.surgery.ops import Convolution, Pad
 from prototrt.surgery.recurrent.cells import Cell, Step, StepFunction, scan
 from prototrt.surgery.recurrent.resets import GuardedCell
 
@@ -30,9 +30,9 @@ class MapProduct:
 
 @dataclass(frozen=True, slots=True)
 class EarlyPeepholes:
-    """Peepholes of all gates to c as it was before cont resets it: ``x + p c``.
+    """Peepholes of i, f and o to c as it was before cont resets it: ``x + p c``.
 
-    ``weights`` p broadcast to (N, 4C, height, width); those of g are 0.
+    ``weights`` p broadcast to (N, 3, C, height, width).
     """
 
     step: StepFunction
@@ -40,8 +40,11 @@ class EarlyPeepholes:
 
     def __call__(self, body: Builder, inputs: Sequence[Value], states: Sequence[Value]) -> Step:
         x, *marks = inputs
-        c = states[1]
-        view = (c.apply(Concat(1), c, c, c).named("c_of_gates") * self.weights).named("peepholes")
+        streams, size, *sizes = states[1].shape
+        channels = fixed(size, "the channels of the state")
+        c = states[1].reshape(streams, 1, channels, *sizes).named("c")
+        view = (c * self.weights).named("peepholes").reshape(streams, 3 * channels, *sizes).named("peepholes")
+        view = view.apply(Pad((0, 0, 0, 0), (0, channels, 0, 0))).named("peepholes_of_gates")
         return self.step(body, [(view + x).named("x_peepholes"), *marks], states)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.surgery.ir.uniform_constants import map_elements
+from prototrt.surgery.ir.uniform_constants import concatenate, total
 from prototrt.surgery.recurrent.gates import ORDERS, PEEPHOLES, orders_of, permuted, reordered
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -63,7 +63,12 @@ class DirectionWeights:
     @property
     def bias(self) -> Array:
         """The sum of both biases, which is enough for an LSTM or a plain RNN."""
-        return map_elements(np.add, self.x_bias, self.h_bias)
+        return total(self.x_bias, self.h_bias)
+
+
+def with_one_bias(weights: DirectionWeights) -> DirectionWeights:
+    """The weights of an LSTM or a plain RNN with both biases in the first, and zeros in the second."""
+    return replace(weights, x_bias=weights.bias, h_bias=np.broadcast_to(np.float32(0), weights.h_bias.shape))
 
 
 def in_order(weights: DirectionWeights, source: str, target: str) -> DirectionWeights:
@@ -255,7 +260,7 @@ def to_cudnn(stack: Sequence[DirectionWeights]) -> Array:
     moved = [in_order(one, "caffe", "cudnn") for one in stack]
     matrices = [part for one in moved for part in (one.x, one.h, one.projection) if part is not None]
     biases = [part for one in moved for part in (one.x_bias, one.h_bias)]
-    return np.concatenate([part.reshape(-1) for part in (*matrices, *biases)])
+    return concatenate([part.reshape(-1) for part in (*matrices, *biases)])
 
 
 # ONNX: W (directions, G*H, D), R (directions, G*H, H), B (directions, 2*G*H), P (directions, 3*H); a layer.

@@ -12,7 +12,7 @@ import pytest
 
 from prototrt.caffe_proto import ConversionError, load
 from prototrt.caffe_proto.common.wire_writer import field_head, varint_bytes
-from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, OpenFile, open_input
+from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, SAFETENSORS, OpenFile, open_input
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.small_nets import Write
 
@@ -194,3 +194,11 @@ def test_no_cut_behind_its_type_makes_a_caffe2_net_of_a_layer(length: int) -> No
 def test_the_text_of_a_large_net_is_known_by_its_beginning(write: Write) -> None:
     assert open_input(write('op { type: "FC" }\n' * 9000), "a net").is_netdef
     assert not open_input(write(NET * 3000 + 'op { type: "FC" }'), "a net").is_netdef
+
+
+@pytest.mark.parametrize("length", [640, 0x4B50])
+def test_a_length_that_looks_like_a_signature(tmp_path: Path, length: int) -> None:
+    """The first bytes of a safetensors file are the length of its header."""
+    file = tmp_path / "net.safetensors"
+    file.write_bytes(length.to_bytes(8, "little") + b'{"a":' + b" " * length)
+    assert open_input(file, "weights").kind is SAFETENSORS

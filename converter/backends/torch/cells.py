@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from prototrt.converter.backends.torch.blobs import KeysOfArrays
+from prototrt.converter.backends.torch.blobs import TableOfBlobs
 from prototrt.surgery.ir import Array, Node, Value
 from prototrt.surgery.ir.uniform_constants import memory_of
 from prototrt.surgery.passes.onnx_cells import FusedCell, FusedRNN
-from prototrt.surgery.recurrent.gates import ORDERS, reordered
+from prototrt.surgery.recurrent.gates import reordered
 
 
 def is_cell(node: Node) -> bool:
@@ -38,13 +38,11 @@ def arrays(node: Node, reordered_before: dict[object, Array]) -> Mapping[str, Ar
     return {**own, "bias_hh_l0": own.get("bias_hh_l0", np.zeros_like(rows["bias_ih_l0"]))}
 
 
-def note_blobs(node: Node, module: str, keys: KeysOfArrays) -> None:
-    """Note which tensors of this module the blobs are: a single bias is the sum of two."""
-    rows, orders = _rows(node), ORDERS[_op(node).kind]
-    order = [orders["pytorch"].index(gate) for gate in orders["caffe"]]
-    for name, array in rows.items():
-        summands = [name] if name != "bias_ih_l0" or "bias_hh_l0" in rows else [name, "bias_hh_l0"]
-        keys.add(array, [f"{module}.{each}" for each in summands], order=order)
+def note_blobs(node: Node, module: str, arrays: Mapping[str, Array], table: TableOfBlobs) -> None:
+    """Note the tensors of this module: a single bias is the sum of two."""
+    for name in _rows(node):
+        summands = [name] if name != "bias_ih_l0" or "bias_hh_l0" in _rows(node) else [name, "bias_hh_l0"]
+        table.add(arrays[name], *(f"{module}.{each}" for each in summands))
 
 
 def _rows(node: Node) -> dict[str, Array]:

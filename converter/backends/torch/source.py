@@ -16,7 +16,7 @@ from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.weights.module_state import TABLE
 from prototrt.converter.backends.python_source import SourceText, heading, plain, value_rows
 from prototrt.converter.backends.torch import cells
-from prototrt.converter.backends.torch.blobs import KeysOfArrays, facts_of_layer, is_learned, table_of_blobs
+from prototrt.converter.backends.torch.blobs import TableOfBlobs, is_learned
 from prototrt.converter.backends.torch.cells import is_cell
 from prototrt.converter.backends.torch.expressions import TORCH_TYPES, atom, in_tuple, is_scalar
 from prototrt.converter.backends.torch.functions import FUNCTIONS, NEEDS
@@ -46,7 +46,6 @@ _MOST_INLINE = 3
 class _Net:
     made: list[str] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
-    keys: KeysOfArrays = field(default_factory=KeysOfArrays)
     attributes: PythonNames = field(default_factory=lambda: PythonNames(MODULE_NAMES))
 
 
@@ -73,7 +72,7 @@ def module_text(graph: Graph, weights_file: str) -> SourceText:
 
 class _NetText:
     def __init__(self, graph: Graph, names: PythonNames) -> None:
-        self.graph, self.net = graph, _Net()
+        self.graph, self.net, self.table = graph, _Net(), TableOfBlobs(graph)
         self.kernels = StepKernels(names)
         self.parts = LayerSources(names, is_learned(graph), self.kernels)
         self._groups = [
@@ -114,7 +113,7 @@ class _NetText:
     def _tensor(self, value: Value) -> str:
         """A constant of the net itself."""
         key = self.net.attributes.new(identifier(value.name.removeprefix("__")))
-        self.net.keys.add_as_they_are({key: value.array})
+        self.table.add(value.array, key)
         self._buffer(key, value.array, TORCH_TYPES[value.dtype])
         return f"self.{key}"
 
@@ -129,7 +128,7 @@ class _NetText:
             self.net.made.append(
                 "# Which blob of Caffe each weight is: by this, prototrt reads trained weights."
             )
-            self._buffer(TABLE, table_of_blobs(self.graph, self.net.keys, self.net.arrays), "torch.uint8")
+            self._buffer(TABLE, self.table.as_array(self.net.arrays), "torch.uint8")
 
     def forward(self) -> list[str]:
         """The lines of the method ``forward``."""
@@ -193,7 +192,8 @@ class _NetText:
         if module is None:
             return False
         name = self._attribute(nodes[0], module.made, module.arrays)
-        self.net.keys.add_as_they_are({f"{name}.{key}": array for key, array in module.arrays.items()})
+        for key, array in module.arrays.items():
+            self.table.add(array, f"{name}.{key}")
         x = atom(self.body.text(module.x)) if module.reads != "{}" else self.body.text(module.x)
         read = module.reads.format(x)
         self.body.add(f"{self._variable(nodes[-1].outputs[0])} = self.{name}({read})")
@@ -203,8 +203,9 @@ class _NetText:
         """Write a call of an LSTM, a GRU or an RNN of torch.nn; sequences one after another have one module."""
         weights = cells.weights_of(node)
         if weights not in self._cells:
-            name = self._attribute(node, cells.constructor(node), cells.arrays(node, self._reordered))
-            cells.note_blobs(node, name, self.net.keys)
+            arrays = cells.arrays(node, self._reordered)
+            name = self._attribute(node, cells.constructor(node), arrays)
+            cells.note_blobs(node, name, arrays, self.table)
             self._cells[weights] = name
         call = cells.call(node, f"self.{self._cells[weights]}", lambda value: atom(self.body.text(value)))
         names = ["_"] * len(node.outputs)
@@ -273,7 +274,8 @@ class _NetText:
         called = part.name
         if part.made is not None:
             name = self._attribute(nodes[0], part.made, part.arrays)
-            self.net.keys.add_as_they_are({f"{name}.{key}": array for key, array in part.arrays.items()})
+            for key, array in part.arrays.items():
+                self.table.add(array, f"{name}.{key}")
             called = f"self.{name}"
         texts = [self.body.text(value) for value in part.reads]
         for symbol in part.symbols:
@@ -295,7 +297,7 @@ class _NetText:
             lines += [*textwrap.wrap(_STATES, 88), ""]
         if any(len(value.shape) == 4 and value.shape[1] == 3 for value in self.inputs):
             lines += [*textwrap.wrap(_PREPROCESSED if self._is_preprocessed else _IMAGES, 88), ""]
-        rearranged = [name for name in graph.learned if facts_of_layer(graph, name, self.net.keys) is None]
+        rearranged = [name for name, facts in self.table.layers.items() if facts is None]
         one_way = [
             f"prototrt cannot read back the weights of {', '.join(rearranged)}: they are rearranged here"
         ]
@@ -339,7 +341,7 @@ def _ties(arrays: Mapping[str, Array]) -> Iterator[str]:
     """Weights that two layers share are one parameter."""
     owners: dict[object, str] = {}
     for key, array in arrays.items():
-        if "." not in key or array.size < 2 or 0 in array.strides or array.dtype != np.float32:
+        if "." not in key or 0 in array.strides or array.dtype != np.float32:
             continue
         if key.rpartition(".")[2].startswith("running"):
             continue

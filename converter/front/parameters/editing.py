@@ -130,7 +130,9 @@ def _set_whole(model: Model, trained: StoredWeights, file: str) -> EditedWeights
     """The weights of a model with all blobs of a module."""
     stored = {layer: trained.blobs_of(layer) or () for layer in trained.names()}
     edited = {
-        _key(model.layer_named(layer), layer, index): blob.array
+        (layer, 0)
+        if model.framework == "caffe2"
+        else _key(model.layer_named(layer), layer, index): blob.array
         for layer, blobs in stored.items()
         for index, blob in enumerate(blobs)
         if blob is not None
@@ -312,13 +314,7 @@ _FILLS = {"f": "GivenTensorFill", "i": "GivenTensorIntFill", "b": "GivenTensorBo
 
 
 def _init_net(model: Model, edited: Mapping[BlobKey, Array]) -> bytes:
-    """An init net that fills every blob."""
-    if isinstance(model.weights, InitNet) and model.weights.operators:
-        raise UnsupportedLayerError(
-            "computes weights from others, which no file of weights can say",
-            origin=model.weights.operators[0].origin,
-            fix="store the results in the init net",
-        )
+    """An init net that fills every blob, and computes those that the model's computes."""
     net = message_class("NetDef")(name="init")
     for name, blob in model.stored.items():
         array = edited.get((name, 0), blob.array)
@@ -329,5 +325,7 @@ def _init_net(model: Model, edited: Mapping[BlobKey, Array]) -> bytes:
             operator.arg.add(name="values", floats=values)
         else:
             operator.arg.add(name="values", ints=values)
+    if isinstance(model.weights, InitNet):
+        net.op.extend(fill.message for fill in model.weights.operators)
     content: bytes = net.SerializeToString()
     return content

@@ -17,6 +17,7 @@ from prototrt.surgery.building.layer_builder import (
     positive_sizes,
 )
 from prototrt.surgery.ir import fixed
+from prototrt.surgery.ir.made_arrays import join_of, unit_matrix
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
     RecurrentBottoms,
@@ -81,6 +82,13 @@ def _read(build: LayerBuilder, layer: Layer, hidden: int, size: int, steps: int)
     attends = [NamedBlob(f"w of step {step}", "", "1H") for step in range(1, steps + 1)]
     named = read_blobs(build, layer, layer.param, _blobs(attends), {"1": 1, "H": hidden, "D": size})
     products = np.concatenate([named[blob.name].array for blob in attends]) @ named["W_f"].array
+    if steps <= hidden:  # then the products can be the first rows of W_f, of which each step takes one
+        for name in ("W_s", "b_s", "b_f"):
+            build.set_equivalent(named[name], 0.0)
+        rows = np.split(products, steps) + [np.broadcast_to(np.float32(0), (1, size))] * (hidden - steps)
+        build.set_equivalent(named["W_f"], join_of(rows))
+        for blob, row in zip(attends, unit_matrix(steps, hidden), strict=True):
+            build.set_equivalent(named[blob.name], row)
     direction = Direction(InputWeights(named["W_xc"], named["b_c"]), LSTMCell(named["W_hc"]))
     return build.constant(products[:, None, :, None], "attends"), direction
 

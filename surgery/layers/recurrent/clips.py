@@ -13,6 +13,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
 from prototrt.surgery.ir import Array, Shape
+from prototrt.surgery.ir.uniform_constants import concatenate, scaled
 from prototrt.surgery.layers.recurrent.bottoms import expect_shape
 from prototrt.surgery.layers.recurrent.map_convolution import MapConvolution, read_convolution
 from prototrt.surgery.recurrent.cells import Cell, LSTMCell
@@ -121,7 +122,7 @@ class _OneClip:
     def with_negated_z(self, rows: Array) -> Array:
         """Rows of gates r, z, n, or of some of them: z is the second one."""
         first, z, rest = np.split(rows, [self.outputs, 2 * self.outputs])
-        return np.concatenate([first, -z, rest])
+        return concatenate([first, scaled(z, -1), rest])
 
     def run(
         self, cell: Cell, of_x: MapConvolution, initial: Value | None = None, *, reverse: bool = False

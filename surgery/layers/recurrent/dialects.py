@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit, positive_sizes
 from prototrt.surgery.ir import Dim, element_count, fixed, measure
-from prototrt.surgery.ir.uniform_constants import concatenate, map_elements
+from prototrt.surgery.ir.uniform_constants import concatenate, scaled
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, LSTM_UNIT, read_blobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
@@ -132,13 +130,15 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
     streams, size = x.shape[0], element_count(x.shape[1:], "an axis of x")
     c = build.reshape(memory, (streams, cells), hint="memory")
     sizes = {"1": 1, "H": cells, "D": size}
-    value, i, f, o = (
-        build.parameter(
-            layer, blob.shape(sizes), f"{name} weights", filler=f"{name}_weight_filler"
-        ).array.reshape(cells, size)
+    blobs = [
+        build.parameter(layer, blob.shape(sizes), f"{name} weights", filler=f"{name}_weight_filler")
         for name, blob in LSTM_UNIT.items()
-    )
-    rows = [i, map_elements(np.negative, o) if param.tie_output_forget else f, o, value]
+    ]
+    value, i, f, o = (blob.array.reshape(cells, size) for blob in blobs)
+    if param.tie_output_forget:
+        build.set_equivalent(blobs[2], 0.0)
+        f = scaled(o, -1)
+    rows = [i, f, o, value]
     matrix = build.constant(concatenate(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
     form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)

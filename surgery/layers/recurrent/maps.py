@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, positive_sizes
 from prototrt.surgery.ir import Shape, fixed
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.layers.recurrent.bottoms import (
     ExpectedBottoms,
     RecurrentBottoms,
@@ -135,7 +134,7 @@ class _PeepholeLSTM:
         return gates
 
     def _peepholes(self) -> Value:
-        """p_i, p_f, p_o and zeros, to be broadcast to (N, 4C, H, W)."""
+        """p_i, p_f and p_o, to be broadcast to (N, 3, C, H, W)."""
         first, count = int(self.debug.axis_hadamard), int(self.debug.num_axes_hadamard)
         if first + count > len(self.state):
             raise NetError(
@@ -148,12 +147,10 @@ class _PeepholeLSTM:
             fixed(size, "a size of the peepholes") if axis in inside else 1
             for axis, size in enumerate(self.state)
         ]
-        spread = (dims[1], self.outputs, *dims[3:])
-        parts = []
-        for gate in "ifo":
-            stored = self.build.parameter(self.layer, tuple(dims[first : first + count]), f"p_{gate}")
-            parts.append(np.broadcast_to(stored.array.reshape(dims[1:]), spread))
-        return self.build.constant(np.concatenate([*parts, np.zeros_like(parts[0])], axis=1), "peepholes")
+        shape = tuple(dims[first : first + count])
+        stored = [self.build.parameter(self.layer, shape, f"p_{gate}").array for gate in "ifo"]
+        parts = [array.reshape(dims[1], 1, *dims[2:]) for array in stored]
+        return self.build.constant(concatenate(parts, axis=1), "peepholes")
 
     def _version(self) -> _BlobVersion:
         """Versions of the fork differ in their blobs: their number says which one wrote them."""

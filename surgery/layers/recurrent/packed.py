@@ -17,7 +17,7 @@ from prototrt.surgery.recurrent.cells import RNNCell, RNNForm
 from prototrt.surgery.recurrent.directions import direction_of
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
 from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
-from prototrt.surgery.recurrent.weights import DirectionWeights, from_cudnn
+from prototrt.surgery.recurrent.weights import DirectionWeights, from_cudnn, to_cudnn, with_one_bias
 
 
 def is_packed(layer: Layer) -> bool:
@@ -56,15 +56,18 @@ def packed_recurrence(
 def _weights(build: LayerBuilder, layer: Layer, inputs: int) -> list[DirectionWeights]:
     sizes = hidden_sizes(layer.param)
     assert layer.blobs is not None
-    blob = build.parameter(layer, layer.blobs[0].shape, "packed weights").array
+    blob = build.parameter(layer, layer.blobs[0].shape, "packed weights")
     try:
-        return from_cudnn(blob, layer.type, inputs, sizes[0], len(sizes))
+        stack = from_cudnn(blob.array, layer.type, inputs, sizes[0], len(sizes))
     except ValueError as error:
         raise WeightsError(
             f"blob 0 is not one of cuDNN: {error}",
             because=f"D is {inputs}, H {sizes[0]}, with {len(sizes)} layers",
             fix="give the weights that were saved with this net",
         ) from error
+    stack = [with_one_bias(one) for one in stack]
+    build.set_equivalent(blob, to_cudnn(stack))
+    return stack
 
 
 def _direction(build: LayerBuilder, one: DirectionWeights) -> Direction:

@@ -15,7 +15,8 @@ from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim
-from prototrt.surgery.ir.uniform_constants import concatenate, map_elements
+from prototrt.surgery.ir.made_arrays import join_of, sum_of
+from prototrt.surgery.ir.uniform_constants import concatenate, scaled
 from prototrt.surgery.layers.recurrent.options import (
     OF_ANY_STACK,
     activation,
@@ -123,13 +124,14 @@ def _without_f(build: LayerBuilder, stored: Value, hidden: int, what: str) -> Va
     """The rows of i, o and g; the stored ones if those of f are missing."""
     if len(stored.array) == 3 * hidden:
         return stored
-    return build.constant(concatenate([stored.array[:hidden], stored.array[2 * hidden :]]), what)
+    i, f, rest = np.split(stored.array, [hidden, 2 * hidden])
+    build.set_equivalent(stored, concatenate([i, np.broadcast_to(np.float32(0), f.shape), rest]))
+    return build.constant(concatenate([i, rest]), what)
 
 
 def _with_forget_bias(build: LayerBuilder, bias: Value, hidden: int, summand: float) -> Value:
     i, f, rest = np.split(bias.array, [hidden, 2 * hidden])
-    parts = [i, map_elements(lambda stored: stored + np.float32(summand), f), rest]
-    return build.stacked(parts, "b_c")
+    return build.stacked([i, scaled(f, summand=summand), rest], "b_c")
 
 
 def _read_rnn(blobs: DirectionBlobs) -> Direction:
@@ -168,8 +170,11 @@ def _read_gru_of_synopsys(blobs: DirectionBlobs) -> Direction:
     b_hc: Value | None = None
     matrices: tuple[Value, ...] = (build.constant(w_rz, "W_rz"), build.constant(w_n, "W_n"))
     if blobs.param.linear_before_reset:
-        b_n = named["b_n"].array
-        b_hc = build.constant(np.concatenate([np.zeros(2 * blobs.hidden, b_n.dtype), b_n])[None], "b_hc")
+        of_rz, b_n = np.zeros(2 * blobs.hidden, np.float32), named["b_n"].array
+        b_hc = build.constant(join_of([of_rz, b_n])[None], "b_hc")
+        # What is learned of the zeros is a part of the other bias.
+        total = sum_of(bias.array, join_of([of_rz, np.broadcast_to(np.float32(0), b_n.shape)]))
+        build.set_equivalent(weights.bias, permuted(total, "rzn", "zrn"))
         matrices = (build.constant(concatenate([w_rz, w_n]), "W_hc"),)
     cell = GRUCell(matrices, b_hc, form_of(GRUForm, blobs.param))
     return Direction(InputWeights(matrix, bias, tuple(statics)), cell)

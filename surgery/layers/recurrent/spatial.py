@@ -190,10 +190,12 @@ def _matrix(
     transposed: bool = False,
 ) -> Value:
     """A stored matrix of which rows are inputs, as (outputs, inputs), with elements from -limit to limit."""
-    matrix = build.parameter(layer, (1, 1, *shape), what, filler="weight_filler").array[0, 0]
+    blob = build.parameter(layer, (1, 1, *shape), what, filler="weight_filler")
+    matrix = blob.array[0, 0]
     if limit > 0:
         matrix = np.clip(matrix, -limit, limit)
-    return build.constant(np.ascontiguousarray(matrix if transposed else matrix.T), what)
+        build.set_equivalent(blob, matrix)
+    return build.constant(matrix if transposed else matrix.T, what)
 
 
 def _bias(build: LayerBuilder, layer: Layer, size: int) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,38 +13,37 @@ import pytest
 import prototrt
 from prototrt.caffe_proto.weights.module_state import TABLE, weights_of_module
 from prototrt.caffe_proto.weights.safetensors import write_safetensors
+from prototrt.converter.backends.torch import blobs
 from prototrt.converter.backends.torch.source import module_text
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.pipeline import lowered
+from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.command_line import run
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases
+from prototrt.tests.small_nets import inputs_of, loaded, numbers
 
 DIGITS = ROOT / "samples" / "digits"
-REARRANGED = {
-    "AttLstm",
-    "ConvGRU",
-    "ConvLSTM",
-    "ConvLSTMReLU",
-    "DataAugmentation",
-    "GRU",
-    "GateRecurrent",
-    "IRNN",
-    "MultiStageMeanfield",
-    "MultiStageMeanfieldAU3",
-    "SpatialRecurrent",
-}
-"""Types whose rules compute other arrays from the blobs, which are not undone."""
-OTHER_FORMS = {
+KEPT = {
     "batchnorm_batch_statistics": "statistics of the batch, so that the stored ones are in no module",
     "batchnorm_batch_two_axes": "the same",
-    "batchnorm_negative_variance": "a variance that PyTorch never has",
+    "data_augmentation": "means of other sizes, or of which a mean is taken",
     "eps_places": "an epsilon outside of the root",
-    "lstm_mycaffe": "one packed blob",
+    "ff_images": "shapes and factors",
+    "ff_moves": "ends of slices",
+    "ff_net_faster": "anchors",
+    "ff_net_mask": "anchors",
+    "ff_proposals": "anchors",
+    "gru_1l": "an initial state that nothing reads",
+    "lstm_from_onnx": "a shape",
+    "lstm_init1d": "an initial state that is repeated for each stream",
 }
+"""Cases with blobs that no tensor holds: they come back as they were."""
 
 
-def graph_of(case: Case) -> Graph:
+def graph_of(case: Case | Caffe2Case) -> Graph:
+    if isinstance(case, Caffe2Case):
+        return case.rewritten()
     return prototrt.rewrite(case.load(), settings=case.facts.get("settings", {}).get("json", {}))
 
 
@@ -51,29 +51,35 @@ def state_of(graph: Graph) -> dict[str, Array]:
     return module_text(lowered(graph, "torch"), "net.safetensors").arrays
 
 
-@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases()], ids=str)
-def test_blobs_come_back(case: Case) -> None:
-    """From the state dict of every net: blobs that give the same numbers, or none."""
+@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases(), *caffe2_cases()], ids=str)
+def test_blobs_come_back(case: Case | Caffe2Case) -> None:
+    """From the state dict of every net: all blobs, or others that give the same numbers, of its tensors."""
     graph = graph_of(case)
     state = state_of(graph)
     if TABLE not in state:
         assert not any(graph.learned.values())
         return
-    weights, types = weights_of_module(state, None), {each.name: each.type for each in case.load().layers}
-    for layer, blobs in graph.learned.items():
-        read = weights.blobs_of(layer)
-        if read is None:
-            assert types[layer] in REARRANGED or str(case) in OTHER_FORMS
-            continue
-        for blob, stored in zip(blobs, read, strict=True):
+    facts = json.loads(state[TABLE].tobytes())["layers"]
+    kept = [layer for layer in facts for fact in facts[layer] if isinstance(fact.get("fill"), list)]
+    assert bool(kept) == (case.folder.name in KEPT), kept
+    weights = weights_of_module(state, None)
+    assert not weights.warnings
+    for layer, learned in graph.learned.items():
+        for blob, stored in zip(learned, weights.blobs_of(layer) or (), strict=True):
             assert stored is not None
             assert stored.shape == blob.shape
             np.testing.assert_array_equal(stored.array, blob.array)
 
 
-def test_a_module_notes_what_does_not_come_back() -> None:
-    text = module_text(lowered(graph_of(case_called("conv_gru")), "torch"), "net.safetensors").text
-    assert "Note: prototrt cannot read back the weights of gru: they are rearranged here" in text
+def test_a_module_notes_what_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blobs that no tensor holds, and that are too large to be kept."""
+    monkeypatch.setattr(blobs, "MOST_KEPT", 2)
+    graph = lowered(graph_of(case_called("eps_places")), "torch")
+    source = module_text(graph, "net.safetensors")
+    assert "Note: prototrt cannot read back the weights of bn: they are rearranged here" in source.text
+    assert weights_of_module(source.arrays, "FILE").warnings == (
+        'FILE: the weights of "bn" are not read: the module holds them in another form than Caffe',
+    )
 
 
 # ---------------------------------------------------------------- changed modules
@@ -127,6 +133,42 @@ def test_changes_are_named(change: Callable[[dict[str, Array]], None]) -> None:
     assert [*weights.warnings] == CHANGES[change]
     assert weights.blobs_of("conv1") is not None
     assert (weights.blobs_of("conv2") is None) == (change is without_bias)
+
+
+def test_a_rearranged_tensor_is_missing() -> None:
+    state = state_of(graph_of(case_called("conv_lstm_relu")))
+    del state["lstm.peepholes"]
+    weights = weights_of_module(state, "FILE")
+    assert weights.warnings == ('FILE: the weights of "lstm" are not read: there is no lstm.peepholes',)
+    assert weights.blobs_of("lstm") is None
+
+
+def test_a_rearranged_tensor_of_another_shape() -> None:
+    state = state_of(graph_of(case_called("conv_lstm_relu")))
+    state["lstm.peepholes"] = np.zeros((1, 3, 2, 2, 2), np.float32)
+    assert weights_of_module(state, "FILE").warnings == (
+        'FILE: the weights of "lstm" are not read: lstm.peepholes has the shape (1, 3, 2, 2, 2), and had'
+        " (1, 3, 2, 4, 3)",
+    )
+
+
+def test_copies_of_one_blob_that_differ(tmp_path: Path) -> None:
+    """With tie_output_forget, the gate f has the negative weights of o; a module learns both."""
+    net = (
+        inputs_of({"x": (2, 5), "c": (2, 3)})
+        + 'layer { name: "unit" type: "LstmUnit" bottom: "x" bottom: "c" top: "h" top: "d"'
+        " lstm_unit_param { num_cells: 3 tie_output_forget: true } }"
+    )
+    blobs = {f"unit/{index}": numbers(1, 3, 1, 5, seed=index) for index in range(4)}
+    state = state_of(prototrt.rewrite(loaded(tmp_path, net, blobs)))
+    weights = weights_of_module(state, "FILE")
+    assert not weights.warnings
+    (o,) = (blob for blob in (weights.blobs_of("unit") or ())[3:] if blob)
+    np.testing.assert_array_equal(o.array, blobs["unit/3"])
+    state["unit.weights"] = state["unit.weights"] + np.float32(1)
+    assert weights_of_module(state, "FILE").warnings == (
+        'FILE: the weights of "unit" are not read: Caffe has one blob for parts of unit.weights, which differ',
+    )
 
 
 def test_trained_numbers_without_a_blob_are_named() -> None:

@@ -10,11 +10,14 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.weights.safetensors import read_safetensors, write_safetensors
+from prototrt.surgery.expansion.frameworks import framework_by_name
 from prototrt.surgery.ir import Array
+from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.command_line import DEPLOY, WEIGHTS, done
 from prototrt.tests.converter.backends.torch.files import OUTPUTS
 from prototrt.tests.converter.backends.torch.torch_session import imported, torch
-from prototrt.tests.golden_cases import case_called
+from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases
+from prototrt.tests.samples import one_of_each
 
 save_file = pytest.importorskip("safetensors.torch", reason="needs safetensors").save_file
 
@@ -82,6 +85,55 @@ def test_trained_weights_are_weights(name: str, suffix: str, tmp_path: Path) -> 
     new = tmp_path / "new.caffemodel"
     done("weights", "set", str(net), str(before), str(file), "-o", str(new))
     check(new)
+
+
+RECURRENT = {
+    kind
+    for kind, rule in framework_by_name("caffe").rules.rules.items()
+    if ".recurrent." in rule.__module__ or rule.__module__.endswith("mean_field")
+}
+CASES = [
+    *(case for case in (*caffe_cases(), *fork_cases()) if case.layer_types & RECURRENT),
+    *(case for case in caffe2_cases() if case.is_recurrent or "bn" in case.folder.name),
+]
+COMPUTED = {"gru_from_onnx", "lstm_from_onnx", "packed_rnn_from_onnx"}
+"""Nets whose init net computes weights of others, which a state dict does not."""
+
+
+def kinds(case: Any) -> set[str]:
+    return case.operators if isinstance(case, Caffe2Case) else case.layer_types & RECURRENT
+
+
+@pytest.mark.parametrize("case", one_of_each(CASES, kinds), ids=str)
+def test_changed_weights_come_back(case: Case | Caffe2Case, tmp_path: Path) -> None:
+    """Every recurrent net: all parameters of its module are changed, and the net of Caffe returns what that returns."""
+    if isinstance(case, Caffe2Case):
+        net, before, new = (case.folder / "predict_net.pb", case.folder / "init_net.pb", tmp_path / "new.pb")
+        feeds = case.arrays("inputs")
+    else:
+        before, new = case.folder / case.facts["weights_file"], tmp_path / "new.caffemodel"
+        net, feeds = case.folder / "model.prototxt", case.arrays("inputs")[0]
+    shapes = {name: array.shape for name, array in feeds.items()}
+    graph = prototrt.rewrite(prototrt.load(net, before), shapes=shapes)
+    if not graph.learned:
+        pytest.skip("the net has no weights")
+    prototrt.export_torch(graph, tmp_path / "net.py")
+    module = imported(tmp_path / "net.py").load()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(0.5 + 0.4 * torch.rand_like(parameter)).add_(0.02 * torch.randn_like(parameter))
+        results = module(*(torch.from_numpy(feeds[each.name]) for each in graph.inputs if each.name in feeds))
+    results = results if isinstance(results, tuple) else (results,)
+    expected = {value.name: each.numpy() for value, each in zip(graph.outputs, results, strict=True)}
+    trained = tmp_path / "trained.pt"
+    torch.save(module.state_dict(), trained)
+    done("weights", "set", str(net), str(before), str(trained), "-o", str(new))
+    for weights in (new, trained)[: 1 if case.folder.name in COMPUTED else 2]:
+        again = prototrt.rewrite(prototrt.load(net, weights), shapes=shapes)
+        found = prototrt.Session(again, on="reference").run(feeds)
+        for blob in found:
+            np.testing.assert_allclose(found[blob], expected[blob], rtol=1e-4, atol=2e-5, err_msg=blob)
 
 
 @pytest.mark.trt
