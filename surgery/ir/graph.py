@@ -364,7 +364,8 @@ _NAMES_OF_HALVES = [dtype.value for dtype in HALVES]
 
 
 def _widen(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype.name in _NAMES_OF_HALVES else array
+    is_half = array.itemsize == 2 and array.dtype.name in _NAMES_OF_HALVES  # NumPy takes long to name a type
+    return array.astype(np.float32) if is_half else array
 
 
 def _round(array: Array, value: Value) -> Array:

@@ -28,7 +28,7 @@ def unbroadcast(array: Array) -> Array:
 
 def memory_of(array: Array) -> tuple[object, ...]:
     """Equal for arrays that view the same numbers: layers may share weights, and copies of a step do."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.name
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def are_equal(a: Array, b: Array) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from prototrt.surgery.ops.windows import Images
 
 Place: TypeAlias = tuple[Value, int]
 """An axis of a value."""
+Places: TypeAlias = Sequence[Place]
 _UNCLEAR: Factors = (Factor("?", 0),)
 """The factors of an axis for which a graph says two things."""
 MAP_AXES = 4
@@ -76,21 +78,25 @@ class AxisNames:
     """The factors of axes, as far as they are known."""
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self._factors: dict[Place, Factors] = {}
         self._fresh: list[Place] = []
-        self._twins: dict[Place, list[Place]] = {}
-        """The single axes that count what an axis counts."""
-        self._ties: dict[Place, list[tuple[Sequence[Place], Sequence[Place]]]] = {}
-        """The groups of several axes in which an axis is, and their counterparts."""
-        for x, y, tied in _ties_of(graph):
+
+    @cached_property
+    def _tied(self) -> tuple[dict[Place, list[Place]], dict[Place, list[tuple[Places, Places]]]]:
+        """By an axis: the single axes that count what it counts; the groups of axes with it, and their counterparts."""
+        twins: dict[Place, list[Place]] = {}
+        ties: dict[Place, list[tuple[Places, Places]]] = {}
+        for x, y, tied in _ties_of(self._graph):
             for left, right in tied if not (x.is_constant or y.is_constant) else ():
                 sides = [(x, axis) for axis in left], [(y, axis) for axis in right]
                 for source, target in (sides, sides[::-1]):
                     if len(left) == len(right) == 1:
-                        self._twins.setdefault(source[0], []).append(target[0])
+                        twins.setdefault(source[0], []).append(target[0])
                     else:
                         for place in source:
-                            self._ties.setdefault(place, []).append((source, target))
+                            ties.setdefault(place, []).append((source, target))
+        return twins, ties
 
     def of(self, value: Value) -> tuple[Factors, ...]:
         """The factors of each axis of a value."""
@@ -127,16 +133,18 @@ class AxisNames:
 
     def spread(self) -> None:
         """Carry what is known along all ties; along those of several axes last, since sizes of 1 make them vague."""
-        vague: list[tuple[Sequence[Place], Sequence[Place]]] = []
+        if not self._fresh:
+            return
+        (twins, ties), vague = self._tied, list[tuple[Places, Places]]()
         while self._fresh or vague:
             if not self._fresh:
                 self._carry(*vague.pop())
                 continue
             place = self._fresh.pop()
-            for twin in self._twins.get(place, ()):
+            for twin in twins.get(place, ()):
                 if self._factors.get(twin) is not self._factors[place]:
                     self._carry_one(place, twin)
-            vague += self._ties.get(place, ())
+            vague += ties.get(place, ())
 
     def _carry_one(self, source: Place, target: Place) -> None:
         before, after = (value.shape[axis] for value, axis in (source, target))
@@ -145,7 +153,7 @@ class AxisNames:
         if not is_broadcast and (part := _resize(self._factors[source], after)):
             self.learn(target, part)
 
-    def _carry(self, source: Sequence[Place], target: Sequence[Place]) -> None:
+    def _carry(self, source: Places, target: Places) -> None:
         """Learn on one side of a tie of several axes what the other side knows."""
         carried, before = ([self._factors.get(place, ()) for place in side] for side in (source, target))
         sides = zip(source, carried, strict=True)

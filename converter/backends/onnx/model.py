@@ -210,5 +210,5 @@ def opset_error(opset: int, lowest: int, what: str, origin: Origin | None) -> Un
 def _identity(array: Array) -> tuple[object, ...]:
     """Equal for arrays that hold the same: small ones by their bytes, others by the memory they view."""
     if array.nbytes <= _SMALL:
-        return array.shape, array.dtype.name, array.tobytes()
-    return array.shape, array.dtype.name, array.strides, array.__array_interface__["data"][0]
+        return array.shape, array.dtype, array.tobytes()
+    return array.shape, array.dtype, array.strides, array.__array_interface__["data"][0]
