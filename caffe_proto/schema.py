@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from prototrt.caffe_proto.common.wire import fields
 from prototrt.caffe_proto.layer_types import LAYER_TYPES
 from prototrt.caffe_proto.layer_types import layer_type as facts_of
 
@@ -25,11 +26,10 @@ _OF_ANY_LAYER = ("transform_param", "loss_param")
 @cache
 def private_pool(descriptors: Path) -> descriptor_pool.DescriptorPool:
     """A pool with only the descriptors that ``make proto`` made from a .proto file."""
-    files = descriptor_pb2.FileDescriptorSet()
-    files.ParseFromString(descriptors.read_bytes())
+    files = descriptors.read_bytes()
     pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
+    for file in fields(files, 0, len(files)):  # the one field of a FileDescriptorSet
+        pool.AddSerializedFile(files[file.start : file.end])
     return pool
 
 

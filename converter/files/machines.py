@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -181,19 +182,17 @@ def _tells_the_memory(before: str, word: str, after: str) -> bool:
     return is_size or word in _MEMORY or before in _MEMORY or (word == "e" and before.isdecimal())
 
 
-def _keys() -> Iterator[tuple[str, Machine]]:
-    for machine in MACHINES:
-        for name in (machine.name, *machine.words):
-            yield _key(name), machine
+@cache
+def _machines_by_key() -> Mapping[str, Machine]:
+    return {_key(name): machine for machine in MACHINES for name in (machine.name, *machine.words)}
 
 
-_BY_KEY: Mapping[str, Machine] = dict(_keys())
 MACHINE_WORDS: Sequence[str] = [word for machine in MACHINES for word in machine.words]
 
 
 def find_machine(name: str) -> Machine | None:
     """The machine that people, or its driver, call so."""
-    return _BY_KEY.get(_key(name))
+    return _machines_by_key().get(_key(name))
 
 
 def close_machines(name: str) -> list[str]:

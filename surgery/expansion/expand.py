@@ -49,7 +49,6 @@ from prototrt.surgery.expansion.refusals import (
     refuse_unsuited_shapes,
     unknown_input_errors,
 )
-from prototrt.surgery.expansion.shape_trials import advise_shapes
 from prototrt.surgery.ir import Graph, LeftOut, Shape, Value, element_count
 from prototrt.surgery.ops import Identity
 from prototrt.surgery.options import RewriteOptions
@@ -101,7 +100,7 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
         refuse_unsuited_shapes(
             model, asked, error, lambda changed: isinstance(attempt(model, changed), Expansion)
         )
-        advise_shapes(model, asked, attempt, error)
+        _advise_shapes(model, asked, error)
         raise error
     if options.strict:
         refuse_cut_net(result.graph)
@@ -112,7 +111,13 @@ def advise_other_shapes(model: Model, shapes: Mapping[str, Sequence[int]], error
     """Add to an error that asks for further shapes of inputs some with which all layers fit."""
     inputs = inputs_of(model)
     shapes = {name: tuple(shape) for name, shape in shapes.items() if name in inputs}
-    advise_shapes(model, RewriteOptions(shapes=shapes), attempt, error)
+    _advise_shapes(model, RewriteOptions(shapes=shapes), error)
+
+
+def _advise_shapes(model: Model, options: RewriteOptions, error: ConversionError) -> None:
+    from prototrt.surgery.expansion.shape_trials import advise_shapes  # few nets need it
+
+    advise_shapes(model, options, attempt, error)
 
 
 def _cut(model: Model, options: RewriteOptions, whole: UnexpandedNet) -> Expansion | UnexpandedNet:
