@@ -116,9 +116,7 @@ class _BlobsOfState:
     def blobs(self, layer: str, facts: Sequence[Mapping[str, Any]] | None) -> list[StoredBlob] | None:
         """The blobs of a layer; None, with a note, if they cannot be read."""
         if facts is None:
-            self.notes.append(
-                f'the weights of "{layer}" are not read: the module holds them in another form than Caffe'
-            )
+            self._note(layer, "the module holds numbers that were computed of them")
             return None
         self.read.update(key for fact in facts for each in fact.get("keys", ()) for key in each)
         blobs = [self._blob(layer, index, fact) for index, fact in enumerate(facts)]

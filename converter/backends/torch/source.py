@@ -297,11 +297,11 @@ class _NetText:
             lines += [*textwrap.wrap(_STATES, 88), ""]
         if any(len(value.shape) == 4 and value.shape[1] == 3 for value in self.inputs):
             lines += [*textwrap.wrap(_PREPROCESSED if self._is_preprocessed else _IMAGES, 88), ""]
-        rearranged = [name for name, facts in self.table.layers.items() if facts is None]
+        unread = [name for name, facts in self.table.layers.items() if facts is None]
         one_way = [
-            f"prototrt cannot read back the weights of {', '.join(rearranged)}: they are rearranged here"
+            f"prototrt cannot read back the weights of {', '.join(unread)}: here are numbers that were computed of them"
         ]
-        for warning in (*graph.warnings, *one_way[: len(rearranged)]):
+        for warning in (*graph.warnings, *one_way[: len(unread)]):
             note = str(warning)
             for source in graph.sources:  # folders of this machine mean nothing to whoever reads the module
                 note = note.replace(source.file, Path(source.file).name)

@@ -7,11 +7,12 @@ from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit, positive_sizes
 from prototrt.surgery.ir import Dim, element_count, fixed, measure
-from prototrt.surgery.ir.uniform_constants import concatenate, scaled
+from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.layers.recurrent.bottoms import bottom, expect_shape, expect_step
 from prototrt.surgery.layers.recurrent.parameters import LSTM_OF_FORKS, LSTM_UNIT, read_blobs
 from prototrt.surgery.layers.recurrent.rules import recurrent
 from prototrt.surgery.layers.recurrent.states import LayerStates, share_single_step
+from prototrt.surgery.ops import Concat
 from prototrt.surgery.recurrent.cells import IDENTITY, LSTMCell, LSTMForm, lstm_unit, units
 from prototrt.surgery.recurrent.gru import interpolate
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
@@ -115,7 +116,7 @@ def lstm_topic(build: LayerBuilder, layer: Layer, x: Value, cont: Value, *others
 def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Value) -> list[Value]:
     """One step of an LSTM with its weights, but without bias. From apollocaffe and ReInspect.
 
-    Becomes: MatMul, Slice, Sigmoid, TanH, Multiply, Add.
+    Becomes: MatMul, Slice, Sigmoid, TanH, Multiply, Add; Concat with tie_output_forget.
     Bottoms: x and h as one (N, K), memory (N, C). Tops: h and memory, (N, C).
     Blobs: input value, input gate, forget gate, output gate, (1, C, 1, K) each. With
     tie_output_forget the forget gate is ``sigmoid(-output)``; without tanh_hidden h is ``o c'``.
@@ -135,12 +136,13 @@ def lstm_unit_of_forks(build: LayerBuilder, layer: Layer, x: Value, memory: Valu
         for name, blob in LSTM_UNIT.items()
     ]
     value, i, f, o = (blob.array.reshape(cells, size) for blob in blobs)
-    if param.tie_output_forget:
-        build.set_equivalent(blobs[2], 0.0)
-        f = scaled(o, -1)
-    rows = [i, f, o, value]
+    rows = [i, o, value] if param.tie_output_forget else [i, f, o, value]
     matrix = build.constant(concatenate(rows), "weights")
     gates = build.product(build.reshape(x, (streams, size), hint="x"), matrix, hint="gates")
+    if param.tie_output_forget:
+        build.set_equivalent(blobs[2], 0.0)
+        of_i, of_o, of_g = (units(gates, place, cells) for place in range(3))
+        gates = of_i.apply(Concat(1), -of_o, of_o, of_g).named("gates_tied")
     form = LSTMForm() if param.tanh_hidden else LSTMForm(cell_activation=IDENTITY)
     c_new, h_new = lstm_unit(gates, c, form)
     return [h_new, c_new]

@@ -76,9 +76,10 @@ def test_a_module_notes_what_does_not_come_back(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(blobs, "MOST_KEPT", 2)
     graph = lowered(graph_of(case_called("eps_places")), "torch")
     source = module_text(graph, "net.safetensors")
-    assert "Note: prototrt cannot read back the weights of bn: they are rearranged here" in source.text
+    note = "Note: prototrt cannot read back the weights of bn: here are numbers that were computed of them"
+    assert note in " ".join(source.text.split())
     assert weights_of_module(source.arrays, "FILE").warnings == (
-        'FILE: the weights of "bn" are not read: the module holds them in another form than Caffe',
+        'FILE: the weights of "bn" are not read: the module holds numbers that were computed of them',
     )
 
 
@@ -152,8 +153,23 @@ def test_a_rearranged_tensor_of_another_shape() -> None:
     )
 
 
-def test_copies_of_one_blob_that_differ(tmp_path: Path) -> None:
-    """With tie_output_forget, the gate f has the negative weights of o; a module learns both."""
+def test_copies_of_one_blob_that_differ() -> None:
+    """A second tensor that holds the peepholes, as where a module copied them."""
+    state = state_of(graph_of(case_called("conv_lstm_relu")))
+    table = json.loads(state[TABLE].tobytes())
+    of_peepholes = (each["tensors"] for each in table["groups"].values())
+    (tensors,) = (each for each in of_peepholes if each[0][0] == ["lstm.peepholes"])
+    tensors.append([["copy"], *tensors[0][1:]])
+    state |= {"copy": state["lstm.peepholes"], TABLE: np.frombuffer(json.dumps(table).encode(), np.uint8)}
+    assert not weights_of_module(state, None).warnings
+    state["copy"] = state["copy"] + 1
+    assert weights_of_module(state, "FILE").warnings == (
+        'FILE: the weights of "lstm" are not read: Caffe has one blob for parts of lstm.peepholes, copy, which'
+        " differ",
+    )
+
+
+def test_a_tied_gate_comes_back(tmp_path: Path) -> None:
     net = (
         inputs_of({"x": (2, 5), "c": (2, 3)})
         + 'layer { name: "unit" type: "LstmUnit" bottom: "x" bottom: "c" top: "h" top: "d"'
@@ -161,14 +177,25 @@ def test_copies_of_one_blob_that_differ(tmp_path: Path) -> None:
     )
     blobs = {f"unit/{index}": numbers(1, 3, 1, 5, seed=index) for index in range(4)}
     state = state_of(prototrt.rewrite(loaded(tmp_path, net, blobs)))
-    weights = weights_of_module(state, "FILE")
+    state["unit.weights"] = state["unit.weights"] + 1
+    weights = weights_of_module(state, None)
     assert not weights.warnings
-    (o,) = (blob for blob in (weights.blobs_of("unit") or ())[3:] if blob)
-    np.testing.assert_array_equal(o.array, blobs["unit/3"])
-    state["unit.weights"] = state["unit.weights"] + np.float32(1)
-    assert weights_of_module(state, "FILE").warnings == (
-        'FILE: the weights of "unit" are not read: Caffe has one blob for parts of unit.weights, which differ',
-    )
+    expected = (blobs["unit/0"] + 1, blobs["unit/1"] + 1, np.zeros((1, 3, 1, 5)), blobs["unit/3"] + 1)
+    for blob, wanted in zip(weights.blobs_of("unit") or (), expected, strict=True):
+        assert blob is not None
+        np.testing.assert_array_equal(blob.array, wanted)
+
+
+def test_numbers_that_others_were_computed_of_stay() -> None:
+    state = state_of(graph_of(case_called("eps_places")))
+    before = weights_of_module(state, None).blobs_of("bn") or ()
+    state["bn.weight"] = state["bn.weight"] + 1
+    weights = weights_of_module(state, "FILE")
+    assert weights.warnings == ("FILE: not read, since Caffe has no blobs for them: bn.weight",)
+    for old, new in zip(before, weights.blobs_of("bn") or (), strict=True):
+        assert old is not None
+        assert new is not None
+        np.testing.assert_array_equal(old.array, new.array)
 
 
 def test_trained_numbers_without_a_blob_are_named() -> None:
