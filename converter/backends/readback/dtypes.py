@@ -57,8 +57,9 @@ class NetworkTensor:
         return np.dtype(_HELD[self.dtype])
 
     def accepts(self, shape: Shape) -> bool:
-        return len(shape) == len(self.shape) and all(
-            declared in (-1, size) for declared, size in zip(self.shape, shape, strict=True)
+        return shape == self.shape or (
+            len(shape) == len(self.shape)
+            and all(declared in (-1, size) for declared, size in zip(self.shape, shape, strict=True))
         )
 
     def hold(self, value: Array, where: str) -> Array:
