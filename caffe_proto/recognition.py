@@ -7,7 +7,7 @@ import os
 import re
 from functools import cached_property
 
-from prototrt.caffe_proto.common.errors import MisplacedFileError, UnreadableFileError
+from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import Buffer, errors_for_user, map_file, open_regular, refuse_size
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.wire import Field, Wire, leading_fields
@@ -142,9 +142,13 @@ class OpenFile:
             )
         kind = self.kind
         if kind is not None and kind is not accepted:
-            raise MisplacedFileError(
-                f"this is {kind.words}, expected {what}", where=file, fix=kind.fix or fix
-            )
+            raise _other_kind_error(kind.words, what, file, kind.fix or fix)
+
+
+def _other_kind_error(words: str, what: str, file: str, fix: str) -> UnreadableFileError:
+    error = UnreadableFileError(f"this is {words}, expected {what}", where=file, fix=fix)
+    error.is_of_other_kind = True
+    return error
 
 
 def open_input(file: str | os.PathLike[str], what: str) -> OpenFile:
@@ -231,9 +235,7 @@ def text_of_prototxt(file: OpenFile) -> str:
     text = text_without_mark(data)
     for words, beginning in _OTHER_LANGUAGES.items():
         if beginning.match(text):
-            raise MisplacedFileError(
-                f"this is {words}, expected a prototxt", where=file.name, fix=PROTOTXT_FIRST
-            )
+            raise _other_kind_error(words, "a prototxt", file.name, PROTOTXT_FIRST)
     if is_solver(text):
         nets = nets_of_solver(text)
         raise UnreadableFileError(

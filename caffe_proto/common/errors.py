@@ -125,9 +125,8 @@ def _unpickle(
 class UnreadableFileError(ConversionError):
     """A file is missing, truncated, or not of the type that its name suggests."""
 
-
-class MisplacedFileError(UnreadableFileError):
-    """A file of another kind stands where a net is expected."""
+    is_of_other_kind = False
+    """Whether it is whole, but another kind of file is expected."""
 
 
 class NetError(ConversionError):

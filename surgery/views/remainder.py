@@ -29,6 +29,12 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
 
     A layer that cannot be converted, and reads what the remainder makes, stays in it. Raises ``ConversionError``.
     """
+    if model.framework != "caffe":
+        raise NetError(
+            "no remainder can be written of a Caffe2 net",
+            where=model.file,
+            fix=Worded("leave out {}", Option("remainder")),
+        )
     reached = reach(model, replace(options, outputs=None))
     finals = [name for name in reached.model.outputs if name not in inputs_of(reached.model)]
     left = [layer for layer in needed_layers(reached.model, finals) if layer not in reached.expanded]

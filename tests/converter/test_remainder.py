@@ -143,6 +143,23 @@ def test_marks_that_part_a_recurrence_are_refused(tmp_path: Path) -> None:
     )
 
 
+PREDICT = """
+external_input: "x" external_output: "z"
+op { input: "x" output: "y" type: "Relu" }
+op { input: "y" output: "o" type: "Odd" }
+op { input: "o" output: "z" type: "Relu" }
+"""
+
+
+def test_a_net_of_caffe2_has_no_remainder(tmp_path: Path) -> None:
+    file, rest = tmp_path / "predict.pbtxt", tmp_path / "rest.prototxt"
+    file.write_text(PREDICT)
+    options: dict[str, Any] = {"shapes": {"x": (1, 3)}, "outputs": "auto", "remainder": str(rest)}
+    message = failure(lambda: prototrt.convert(file, None, tmp_path / "net.onnx", **options))
+    assert message == f"{file}: no remainder can be written of a Caffe2 net\n  fix: leave out remainder"
+    assert not rest.exists()
+
+
 def test_without_a_cut_there_is_no_remainder(tmp_path: Path) -> None:
     loaded(tmp_path, net(), BLOBS)
     files = (tmp_path / "net.prototxt", tmp_path / "net.npz", tmp_path / "net.onnx")

@@ -36,7 +36,7 @@ from prototrt.converter.front.commandline.printing import PRINTED, show, show_li
 from prototrt.converter.front.commandline.stopping import StopRequest, was_interrupted
 
 if TYPE_CHECKING:
-    from prototrt.caffe_proto.common.errors import MisplacedFileError
+    from prototrt.caffe_proto.common.errors import UnreadableFileError
 
 HELP = {"help_option_names": ["--help", "-h"]}
 """The settings of click for a program."""
@@ -103,13 +103,16 @@ class GuardedCommand(_Program):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words, ctx.meta[_RENAMED] = in_words_of_today(with_one_word_each(args), self)
-        refuse_missing_values(words, ctx)
+        if not ctx.resilient_parsing:  # as while a shell completes words
+            refuse_missing_values(words, ctx)
         try:
             return super().parse_args(ctx, [*words])
         except click.NoSuchOption as error:
             raise explained(error) from error
         except click.UsageError as error:
-            raise file_after_o(words, ctx) or error from None
+            if further := file_after_o(words, ctx):
+                raise further from error
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -201,9 +204,9 @@ class CommandsOnDemand(Commands):
 
 def _explain(error: Exception, as_json: bool) -> int:
     """Tell what went wrong; the exit code."""
-    from prototrt.caffe_proto.common.errors import MisplacedFileError, OptionsError
+    from prototrt.caffe_proto.common.errors import OptionsError, UnreadableFileError
 
-    if isinstance(error, MisplacedFileError):
+    if isinstance(error, UnreadableFileError) and error.is_of_other_kind:
         _name_the_net(error)
     failure = failure_of(error, whole=verbosity().debug)
     if verbosity().debug:
@@ -220,7 +223,7 @@ def _explain(error: Exception, as_json: bool) -> int:
     return failure.exit_code
 
 
-def _name_the_net(error: MisplacedFileError) -> None:
+def _name_the_net(error: UnreadableFileError) -> None:
     """Propose the net that was converted into a file which was given in its place."""
     from prototrt.caffe_proto.common.wording import Worded
     from prototrt.caffe_proto.recognition import PROTOTXT_FIRST
