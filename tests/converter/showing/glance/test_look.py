@@ -152,6 +152,12 @@ def test_what_options_are_for_nets(tmp_path: Path) -> None:
 SMALL = [case for case in CASES if case.kind is not FileKind.FOLDER]
 
 
+@pytest.fixture
+def written(case: Case, tmp_path: Path) -> bytes:
+    case.write(tmp_path / "file")
+    return (tmp_path / "file").read_bytes()
+
+
 @pytest.mark.parametrize("case", SMALL, ids=str)
 @settings(
     max_examples=25,
@@ -159,11 +165,9 @@ SMALL = [case for case in CASES if case.kind is not FileKind.FOLDER]
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_damaged_files(case: Case, data: st.DataObject, tmp_path: Path) -> None:
+def test_damaged_files(case: Case, written: bytes, data: st.DataObject, tmp_path: Path) -> None:
     """A file with wrong bytes, or cut short, is shown as far as it goes, or refused with a message."""
-    file = tmp_path / "file"
-    case.write(file)
-    content = bytearray(file.read_bytes())
+    file, content = tmp_path / "file", bytearray(written)
     for _ in range(data.draw(st.integers(0, 3))):
         content[data.draw(st.integers(0, min(len(content), 2000) - 1))] = data.draw(st.integers(0, 255))
     file.write_bytes(content[: data.draw(st.integers(0, len(content)))])
