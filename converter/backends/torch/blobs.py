@@ -49,7 +49,7 @@ class TableOfBlobs:
         arrays = [array for _, array in self._tensors] if blobs else []
         memory = _MemoryOfArrays([*arrays, *blobs])
         numbers = dict.fromkeys(map(memory.group, blobs))
-        return memory, {number: _Group(memory, number, self._tensors) for number in numbers}
+        return memory, {number: _Group(memory, number, self._tensors, blobs) for number in numbers}
 
     @cached_property
     def layers(self) -> dict[str, list[dict[str, Any]] | None]:
@@ -137,7 +137,11 @@ class _Group:
     """Tensors and blobs of which one was made of another, in the words of ``linked_arrays``."""
 
     def __init__(
-        self, memory: _MemoryOfArrays, number: int, tensors: Iterable[tuple[Sequence[str], Array]]
+        self,
+        memory: _MemoryOfArrays,
+        number: int,
+        tensors: Iterable[tuple[Sequence[str], Array]],
+        blobs: Iterable[Array],
     ) -> None:
         self._memory, self._indices = memory, dict[int, int]()
         own = [(keys, array) for keys, array in tensors if memory.group(array) == number]
@@ -162,14 +166,21 @@ class _Group:
             )
             for link in links
         ]
+        for blob in blobs:
+            if memory.group(blob) == number:
+                self._place(blob)
 
     def place_of(self, blob: Array) -> list[int] | None:
         """Where the numbers of a blob are; None if they do not follow from those of the tensors."""
         place = self._place(blob)
-        facts = [(at, array) for _, array, at in self._tensors]
-        facts += [(at, array) for array, at in self._fills]
-        arrays, _ = fill(self._sizes, facts, self._links)
-        return place if np.array_equal(view_at(arrays, place, blob.shape), blob, equal_nan=True) else None
+        numbers = view_at(self._content, place, blob.shape)
+        return place if np.array_equal(numbers, blob, equal_nan=True) else None
+
+    @cached_property
+    def _content(self) -> Sequence[Array]:
+        facts = [(place, array) for _, array, place in self._tensors]
+        facts += [(place, array) for array, place in self._fills]
+        return fill(self._sizes, facts, self._links)[0]
 
     def facts(self) -> dict[str, Any]:
         return {
