@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from prototrt.caffe_proto.common.memory import without_collector
+from prototrt.converter.showing.page import writing
 
 # Nothing depends on the clock: a busy machine may take as long as it likes to draw an example.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,6 +52,14 @@ def threads_of_onnxruntime() -> None:
             self.intra_op_num_threads = 1
 
     onnxruntime.SessionOptions = OneThread
+
+
+@pytest.fixture(scope="session", autouse=True)
+def graphviz_of_pages(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where Graphviz for browsers could not be fetched, pages have a stand-in: most tests open none."""
+    if not writing.GRAPHVIZ.exists():
+        writing.GRAPHVIZ = tmp_path_factory.mktemp("vendor") / "graphviz.js"
+        writing.GRAPHVIZ.write_text("export const instance = 0;\n")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Writes the nets of DIGITS's archives for jetson-inference: see docs/recipes/digits.md."""
 
-import tarfile
+import shutil
 from pathlib import Path
 
 ARCHIVES = {
@@ -9,8 +9,7 @@ ARCHIVES = {
     "detectnet": "20170504-190602-879f_epoch_100.0.tar.gz",
 }
 for program, file in ARCHIVES.items():
-    with tarfile.open(file) as archive:
-        archive.extractall(program, filter="data")
+    shutil.unpack_archive(file, program)
 
 
 def pixels(fields):

@@ -115,7 +115,8 @@ class _OpenModel:
         runtime = import_package("onnxruntime")
         options = runtime.SessionOptions()
         if device == "rtx":
-            options.add_provider_for_devices(rtx_devices(), {})
+            devices = rtx_devices()
+            options.add_provider_for_devices(devices, {})
         providers = None if device == "rtx" else _providers(runtime, device)
         options.log_severity_level = _NOTHING_BUT_FATAL
         # Products of 8 bits are computed exactly as the model states. onnxruntime's own kernels overflow 16
