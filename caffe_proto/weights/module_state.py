@@ -27,6 +27,8 @@ _TYPES = {"b": np.bool_, "f": np.float32, "i": np.int32}
 """Of blobs, by the kind of number; those of Caffe2 may be whole numbers."""
 _COUNT = "num_batches_tracked"
 """What a BatchNorm of PyTorch counts, and nothing reads."""
+_LEAST_LIMIT, _MOST_TIMES = 1 << 26, 64
+"""Of the memory for a group: bytes, and times the bytes of its tensors. A damaged table could ask for any size."""
 
 
 def is_of_module(names: Iterable[str]) -> bool:
@@ -173,9 +175,10 @@ class _BlobsOfState:
 
     def _fill(self, group: Mapping[str, Any]) -> tuple[Sequence[Array], str]:
         """The memory behind a group, and what is wrong with it; none where tensors have other shapes or differ."""
-        facts = [
+        fills = [
             (place, np.broadcast_to(np.float32(number), shape)) for number, shape, place in group["fills"]
         ]
+        facts: list[tuple[Place, Array]] = []
         lost = [key for keys, *_ in group["tensors"] for key in keys if key not in self._own]
         for keys, shape, place in group["tensors"]:
             arrays = [self._state[self._own[key]] for key in keys if key in self._own]
@@ -183,7 +186,9 @@ class _BlobsOfState:
                 return (), f"{keys[0]} has the shape {arrays[0].shape}, and had {tuple(shape)}"
             if len(arrays) == len(keys):
                 facts.append((place, _sum(arrays)))
-        memory, agree = fill(group["sizes"], facts, group["links"])
+        if sum(group["sizes"]) > _LEAST_LIMIT + _MOST_TIMES * sum(array.nbytes for _, array in facts):
+            raise ValueError("a group takes more memory than its tensors need")
+        memory, agree = fill(group["sizes"], [*fills, *facts], group["links"])
         if not agree:
             names = listed([key for keys, *_ in group["tensors"] for key in keys], most=6)
             return (), f"Caffe has one blob for parts of {names}, which differ"

@@ -230,6 +230,11 @@ TABLES = {
     "no JSON": (b"{", "the tensor caffe_blobs is no table of blobs"),
     "a list": (b"[]", "the tensor caffe_blobs is no table of blobs"),
     "no shape": (b'{"layers":{"conv1":[{"keys":[["conv1.weight"]]}]},"others":{}}', "is no table of blobs"),
+    "any memory": (
+        b'{"layers":{"conv1":[{"shape":[1],"place":[0,[0,0,4]]}]},"others":{},"groups":{"0":{"sizes":[99999999999],'
+        b'"tensors":[],"fills":[],"links":[]}}}',
+        "a group takes more memory than its tensors need",
+    ),
     "negative sizes": (
         b'{"layers":{"conv1":[{"shape":[-1],"fill":1}]},"others":{}}',
         "the stored shape is (-1,), expected at most",
