@@ -19,7 +19,7 @@ from prototrt.tests.converter.backends.torch.torch_session import imported, torc
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases
 from prototrt.tests.samples import one_of_each
 
-save_file = pytest.importorskip("safetensors.torch", reason="needs safetensors").save_file
+save_model = pytest.importorskip("safetensors.torch", reason="needs safetensors").save_model
 
 
 def trained(net: Any, inputs: list[Any], outputs: int) -> list[Array]:
@@ -45,10 +45,13 @@ NETS: dict[str, tuple[list[str] | None, dict[str, Any]]] = {
     "net_ssd": (OUTPUTS["net_ssd"], {}),
     "net_lrcn": (None, {}),
     "net_lrcn without cont": (None, {"cont": "drop"}),
+    "lstm_shared_stack": (None, {}),
 }
 
 
-@pytest.mark.parametrize(("name", "suffix"), [*zip(NETS, [".pt", ".safetensors"] * 2, strict=True)])
+@pytest.mark.parametrize(
+    ("name", "suffix"), [*zip(NETS, [".pt", ".safetensors", ".pt", *[".safetensors"] * 2], strict=True)]
+)
 def test_trained_weights_are_weights(name: str, suffix: str, tmp_path: Path) -> None:
     """Trained, saved and read again, as they are and as a caffemodel: the net returns what the module returned."""
     outputs, options = NETS[name]
@@ -71,7 +74,10 @@ def test_trained_weights_are_weights(name: str, suffix: str, tmp_path: Path) -> 
     inputs = [torch.from_numpy(feed) for feed in feeds.values()]
     expected = dict(zip(names, trained(module, inputs, len(outputs or [1])), strict=True))
     file = tmp_path / f"trained{suffix}"
-    (torch.save if suffix == ".pt" else save_file)(module.state_dict(), file)
+    if suffix == ".pt":
+        torch.save(module.state_dict(), file)
+    else:
+        save_model(module, str(file))
 
     def check(weights: Path) -> None:
         again = prototrt.rewrite(prototrt.load(net, weights), outputs=outputs, **options)
