@@ -155,4 +155,5 @@ def array_of(buffer: Buffer, runs: list[FloatRun], dtype: str, shape: tuple[int,
         flat = np.ndarray(shape, dtype, buffer, runs[0].offset, strides)
     else:
         flat = (pieces[0] if len(pieces) == 1 else np.concatenate(pieces)).reshape(shape)
-    return flat.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, as in Caffe
+        return flat.astype(np.float32, copy=False)

@@ -146,6 +146,13 @@ def test_a_scalar_has_no_axes(write: Write) -> None:
     assert stored[0].array == 7
 
 
+@pytest.mark.filterwarnings("error")
+def test_doubles_beyond_float32_are_infinite(write: Write) -> None:
+    stored = _opened(write(present(blob(dims=[2], double_data=[1e300, -1e300])), "m")).blobs_of("fc")
+    assert stored is not None
+    assert stored[0].array.tolist() == [np.inf, -np.inf]
+
+
 def test_the_last_layer_of_a_name_counts(write: Write) -> None:
     content = present(blob(data=[1])) + present(blob(data=[2]))
     weights = _opened(write(content, "m.caffemodel"))
