@@ -223,8 +223,8 @@ def _kinds_inside(head: bytes, item: Field) -> set[tuple[int, Wire]]:
 
 
 _OTHER_LANGUAGES = {
-    "a Python program": re.compile(r'\s*"""'),
-    "JSON": re.compile(r'\s*\{\s*"'),
+    "a Python program": re.compile(r'\A\s*"""'),
+    "JSON": re.compile(r'\A\s*\{\s*"'),
 }
 
 
