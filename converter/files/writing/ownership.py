@@ -62,6 +62,24 @@ def is_ours(file: str | os.PathLike[str]) -> bool:
         return False
 
 
+def is_foreign(file: str | os.PathLike[str]) -> bool:
+    """Whether there is a file that prototrt did not write. If another process replaces or removes it meanwhile, it is
+    looked at again."""
+    while (entry := entry_of(file)) is not None and not is_ours(file):
+        if entry_of(file) == entry:
+            return True
+    return False
+
+
+def entry_of(file: str | os.PathLike[str]) -> object:
+    """What changes when another file takes the name; a link is not followed."""
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
 def _is_manifest(stream: BinaryIO) -> bool:
     return bool(_manifest(stream))
 

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.files import black_box
-from prototrt.converter.files.writing.ownership import STAGE, DerivedPath, is_ours
+from prototrt.converter.files.writing.ownership import STAGE, DerivedPath, is_foreign
 
 if sys.platform != "win32":
     import fcntl
@@ -165,7 +165,7 @@ class _Stage:
     def refuse_foreign(self) -> None:
         """Raise ``ConversionError`` if a user's file has taken a name that no user gave; a link there is replaced."""
         for target in self.unnamed:
-            if os.path.lexists(target) and not target.is_symlink() and not is_ours(target):
+            if not target.is_symlink() and is_foreign(target):
                 raise ConversionError(
                     "would be replaced, and prototrt did not write it",
                     where=str(target),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.files.writing.ownership import DerivedPath, is_ours
+from prototrt.converter.files.writing.ownership import DerivedPath, entry_of, is_foreign, is_ours
 from prototrt.converter.files.writing.publication import errors_of, is_device
 
 SIDE_SUFFIXES = (".json", ".data", ".sh")
@@ -49,7 +49,7 @@ def refuse_foreign_file(
     asked: Option | str, file: str, fix: str = "move that file, or give another output file"
 ) -> None:
     """Raise ``OptionsError`` if the file is there, and prototrt did not write it."""
-    if os.path.lexists(file) and not is_ours(file):
+    if is_foreign(file):
         raise OptionsError(
             Worded('{} would replace or remove "{}", which prototrt did not write', asked, file), fix=fix
         )
@@ -61,10 +61,10 @@ def without_leftovers(target: str) -> Iterator[None]:
 
     Weights or a script of the model that was there before would be taken for those of the new one.
     """
-    before = {file: _entry(file) for file in product_files(target)[1:] if os.path.lexists(file)}
+    before = {file: entry_of(file) for file in product_files(target)[1:] if os.path.lexists(file)}
     yield
     for file, entry in before.items():
-        if _entry(file) == entry:
+        if entry_of(file) == entry:
             remove_leftover(file)
 
 
@@ -73,12 +73,3 @@ def remove_leftover(file: str) -> None:
     if is_ours(file):
         with errors_of(file):
             os.unlink(file)
-
-
-def _entry(file: str) -> object:
-    """What changes when another file takes the name; a link is not followed."""
-    try:
-        status = os.lstat(file)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -10,6 +10,7 @@ import pytest
 
 import prototrt
 from prototrt.converter.backends.onnx import file as onnx_file
+from prototrt.converter.files.writing import ownership
 from prototrt.tests.command_line import done, run
 from prototrt.tests.converter.front.batch.support import NET
 
@@ -98,6 +99,25 @@ def test_what_a_dead_process_left_is_ours() -> None:
     Path("z.onnx.json").symlink_to(f"{stage}/now/z.onnx.json")
     convert("-o", "z.onnx")
     assert not Path("z.onnx.json").is_symlink()
+
+
+@pytest.mark.parametrize("another", [None, "theirs, too", "# Written by prototrt 0.3.0"])
+def test_a_file_that_another_process_replaces_or_removes_is_looked_at_again(
+    another: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, is_ours = Path("z.onnx.sh"), ownership.is_ours
+    file.write_text("theirs")
+
+    def of_what_goes(path: str) -> bool:
+        monkeypatch.setattr(ownership, "is_ours", is_ours)
+        result = is_ours(path)
+        file.unlink()
+        if another is not None:
+            file.write_text(another)
+        return result
+
+    monkeypatch.setattr(ownership, "is_ours", of_what_goes)
+    assert ownership.is_foreign(str(file)) == (another == "theirs, too")
 
 
 def test_a_batch_is_refused_before_it_begins() -> None:
