@@ -10,13 +10,13 @@ import pytest
 from prototrt.caffe_proto.loading import load
 from prototrt.converter.showing.survey.survey import survey_net
 from prototrt.surgery.expansion.expand import Expansion, attempt
+from prototrt.surgery.expansion.fitting import usual_shapes
 from prototrt.surgery.options import RewriteOptions
 
 WILD = Path(__file__).parents[1] / ".." / "shared" / "wild"
 INDEX = WILD / "index.json"
 EVERY = 30  # the others take minutes
 NETS = [net["file"] for net in json.loads(INDEX.read_text())[::EVERY]] if INDEX.exists() else [""]
-USUAL = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
 
 
 @pytest.mark.skipif(not INDEX.exists(), reason="published nets are not part of the repository")
@@ -24,9 +24,5 @@ USUAL = {"N": 1, "T": 8, "C": 3, "L": 16, "H": 224, "W": 224, "I": 256}
 def test_a_published_net(file: str) -> None:
     net = survey_net(str(WILD / file))
     if net.outputs:
-        shapes = {
-            name: tuple(USUAL.get(size, 1) if isinstance(size, str) else size for size in sizes)
-            for name, sizes in net.shapes.items()
-        }
-        options = RewriteOptions(outputs=net.outputs, shapes=shapes, require_weights=False)
+        options = RewriteOptions(outputs=net.outputs, shapes=usual_shapes(net.shapes), require_weights=False)
         assert isinstance(attempt(load(net.file), options), Expansion)

@@ -30,10 +30,10 @@ def example_shape(
     blob: str, layers: Sequence[Layer], sizes: Mapping[str, Sequence[int | None]] = MappingProxyType({})
 ) -> list[int | str]:
     """A letter for each axis that the readers of the blob need, or its size if that is known."""
-    letters = _axes(blob, layers).split("x")
+    letters = [int(size) if size.isdecimal() else size for size in _axes(blob, layers).split("x")]
     dims = sizes.get(blob, ())
     if len(dims) != len(letters):
-        return list(letters)
+        return letters
     return [letter if size is None else size for letter, size in zip(letters, dims, strict=True)]
 
 

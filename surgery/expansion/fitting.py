@@ -64,7 +64,7 @@ def _sizes_of_pairs(shapes: Letters) -> Letters:
 
 
 def _usual(size: int | str) -> int:
-    return size if isinstance(size, int) else USUAL.get(size) or (int(size) if size.isdecimal() else 1)
+    return size if isinstance(size, int) else USUAL.get(size, 1)
 
 
 def search_shapes(
@@ -157,7 +157,7 @@ class ShapeSearch:
         """Try other sizes of the axes that nobody states, one after the other."""
         for name, sizes in self.shapes.items():
             for axis, letter in enumerate(sizes):
-                if isinstance(letter, str) and not letter.isdecimal():
+                if isinstance(letter, str):
                     for size in others(axis, letter):
                         shape = self.best[name]
                         self.improve({**self.best, name: (*shape[:axis], size, *shape[axis + 1 :])})

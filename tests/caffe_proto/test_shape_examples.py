@@ -51,7 +51,7 @@ layer { name: 'p' type: 'Python' bottom: 'x' bottom: 'y' bottom: 'im_info' top: 
   python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' } }
 """
     layers = load(write(INPUT + proposals)).layers
-    assert shape_option("im_info", layers) == Option("shapes", {"im_info": ["1", "3"]})
+    assert shape_option("im_info", layers) == Option("shapes", {"im_info": [1, 3]})
 
 
 CYCLES = [

@@ -166,4 +166,4 @@ def test_a_size_of_the_user_is_not_changed_by_much(tmp_path: Path) -> None:
 
 def test_numbers_in_a_shape_are_kept() -> None:
     """What a bottom needs is told with letters and numbers, as 1x4 for the fourth number of im_info."""
-    assert usual_shapes({"im_info": ["1", "4"], "x": [2, "C", "K"]}) == {"im_info": (1, 4), "x": (2, 3, 1)}
+    assert usual_shapes({"im_info": [1, 4], "x": [2, "C", "K"]}) == {"im_info": (1, 4), "x": (2, 3, 1)}
