@@ -37,7 +37,7 @@ def npz(file: OpenFile) -> FileFacts:
     are_weights = bool(arrays) and all(map(_OF_WEIGHTS.fullmatch, arrays)) and not _are_of_calls(arrays)
     kind = FileKind.NPZ_WEIGHTS if are_weights else FileKind.NPZ
     facts: dict[str, Fact] = {"arrays": len(arrays), "numbers": sum(array.size for array in arrays.values())}
-    return FileFacts(file.name, kind, file.size, facts, Rows("contents", _COLUMNS, rows))
+    return FileFacts.of(file, kind, facts, Rows("contents", _COLUMNS, rows))
 
 
 def _are_of_calls(arrays: Mapping[str, ArrayHeader]) -> bool:
@@ -57,9 +57,7 @@ def npy(file: OpenFile) -> FileFacts:
         bytes_left = file.size - array.begin
         if prod(array.shape) * array.dtype.itemsize != bytes_left:
             raise ValueError(f"the shape is {array.shape}, but there are {bytes_left} bytes of numbers")
-    return FileFacts(
-        file.name, FileKind.NPY, file.size, {"type": str(array.dtype), "shape": sizes(array.shape)}
-    )
+    return FileFacts.of(file, FileKind.NPY, {"type": str(array.dtype), "shape": sizes(array.shape)})
 
 
 def hdf5(file: OpenFile) -> FileFacts:
@@ -70,13 +68,8 @@ def hdf5(file: OpenFile) -> FileFacts:
         return _datasets(file, error)
     blobs = [(f"{layer}/{index}", blob) for layer, each in layers.items() for index, blob in each.items()]
     rows = [(name, sizes(blob.shape)) for name, blob in blobs]
-    facts: dict[str, Fact] = {
-        "layers": len(layers),
-        "parameters": sum(prod(blob.shape) for _, blob in blobs),
-    }
-    return FileFacts(
-        file.name, FileKind.HDF5_WEIGHTS, file.size, facts, Rows("blobs", ("blob", "shape"), rows)
-    )
+    facts = {"layers": len(layers), "parameters": sum(prod(blob.shape) for _, blob in blobs)}
+    return FileFacts.of(file, FileKind.HDF5_WEIGHTS, facts, Rows("blobs", ("blob", "shape"), rows))
 
 
 def _datasets(file: OpenFile, refusal: ConversionError) -> FileFacts:
@@ -92,7 +85,7 @@ def _datasets(file: OpenFile, refusal: ConversionError) -> FileFacts:
                 rows.append((name, *_describe(h5py, store[name])))
     if all(kind == "group" for _, kind, _ in rows):
         raise refusal
-    return FileFacts(file.name, FileKind.HDF5, file.size, {}, Rows("contents", _COLUMNS, rows))
+    return FileFacts.of(file, FileKind.HDF5, {}, Rows("contents", _COLUMNS, rows))
 
 
 def _describe(h5py: Any, item: Any) -> tuple[str, str]:
@@ -109,4 +102,4 @@ def mean_file(file: OpenFile) -> FileFacts:
     facts["largest"] = f"{array.max():g}"
     if array.ndim == 4:
         facts["mean of each channel"] = [f"{number:.3f}" for number in array.mean(axis=(0, 2, 3))]
-    return FileFacts(file.name, FileKind.MEAN, file.size, facts)
+    return FileFacts.of(file, FileKind.MEAN, facts)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.common.records import dataclass, field
+from prototrt.caffe_proto.recognition import OpenFile
 
 Fact: TypeAlias = str | int | Sequence[str]
 
@@ -91,6 +92,18 @@ class FileFacts:
     advice: str | None = None
     warnings: Sequence[str] = ()
     command: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        file: OpenFile,
+        kind: FileKind,
+        facts: Mapping[str, Fact] | None = None,
+        rows: Rows | None = None,
+        **others: Any,
+    ) -> FileFacts:
+        """What an open file is and holds; ``others`` are further fields."""
+        return cls(file.name, kind, file.size, facts or {}, rows, **others)
 
     @property
     def words(self) -> str:

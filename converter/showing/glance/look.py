@@ -74,11 +74,6 @@ def _with_manifest(facts: FileFacts) -> FileFacts:
     return manifests.with_manifest(facts)
 
 
-def _plan(file: OpenFile) -> FileFacts:
-    """TensorRT alone knows what is in it."""
-    return FileFacts(file.name, FileKind.PLAN, file.size)
-
-
 def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
     from prototrt.converter.showing.glance import arrays, nets, written
 
@@ -90,7 +85,7 @@ def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
         NPY: arrays.npy,
         NPZ: arrays.npz,
         ONNX: nets.onnx_model,
-        PLAN: _plan,
+        PLAN: lambda file: FileFacts.of(file, FileKind.PLAN),  # TensorRT alone knows what is in it
         PYTORCH: written.state_dict,
         SAFETENSORS: written.safetensors,
     }
@@ -105,9 +100,9 @@ def _text(file: OpenFile) -> FileFacts | None:
 def _stranger(file: OpenFile, kind: FileForm) -> FileFacts:
     """A file of a known form that prototrt does not read."""
     if kind.words.endswith("image"):
-        return FileFacts(file.name, FileKind.IMAGE, file.size, other=kind.words)
+        return FileFacts.of(file, FileKind.IMAGE, other=kind.words)
     advice = kind.fix or "prototrt does not read such files"
-    return FileFacts(file.name, FileKind.OTHER, file.size, other=kind.words, advice=advice)
+    return FileFacts.of(file, FileKind.OTHER, other=kind.words, advice=advice)
 
 
 def _message(file: OpenFile, head: bytes) -> FileFacts | None:
@@ -121,10 +116,9 @@ def _message(file: OpenFile, head: bytes) -> FileFacts | None:
         return arrays.mean_file(file)
     if may_be_text(head):
         return _text(file)
-    return FileFacts(
-        file.name,
+    return FileFacts.of(
+        file,
         FileKind.OTHER,
-        file.size,
         other="a binary file of an unknown kind",
         advice="look at it with the program that wrote it",
     )

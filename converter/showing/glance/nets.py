@@ -61,19 +61,10 @@ def caffemodel(file: OpenFile) -> FileFacts:
             ]
             numbers += sum(map(prod, shapes))
             rows.append((name, kind, [sizes(shape) for shape in shapes]))
-        facts: dict[str, Fact] = {
-            "net": net.text(_NET_NAME) or "(no name)",
-            "layers": len(rows),
-            "parameters": numbers,
-        }
-    with_blobs = [row for row in rows if row[2]]
-    return FileFacts(
-        file.name,
-        FileKind.CAFFEMODEL,
-        file.size,
-        facts,
-        Rows("blobs", ("layer", "type", "shapes"), with_blobs),
-    )
+        name = net.text(_NET_NAME) or "(no name)"
+    with_blobs = Rows("blobs", ("layer", "type", "shapes"), [row for row in rows if row[2]])
+    facts: dict[str, Fact] = {"net": name, "layers": len(rows), "parameters": numbers}
+    return FileFacts.of(file, FileKind.CAFFEMODEL, facts, with_blobs)
 
 
 def _layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
@@ -100,9 +91,7 @@ def solver_state(file: OpenFile) -> FileFacts:
             "weights": weights or "(not stated)",
             "blobs of the solver": sum(1 for _ in state.each(_HISTORY)),
         }
-    return FileFacts(
-        file.name, FileKind.SOLVER_STATE, file.size, facts, mentions={"weights": weights} if weights else {}
-    )
+    return FileFacts.of(file, FileKind.SOLVER_STATE, facts, mentions={"weights": weights} if weights else {})
 
 
 def onnx_model(file: OpenFile) -> FileFacts:
@@ -125,7 +114,7 @@ def onnx_model(file: OpenFile) -> FileFacts:
         }
         further = {"state": _states(model), "weights in": _files_of(weights.values())}
     facts |= {name: lines for name, lines in further.items() if lines}
-    return FileFacts(file.name, FileKind.ONNX, file.size, facts, _count("operators", counts.elements()))
+    return FileFacts.of(file, FileKind.ONNX, facts, _count("operators", counts.elements()))
 
 
 def _states(model: Message) -> list[str]:
@@ -181,12 +170,8 @@ def _caffe2(file: OpenFile, net: Message) -> FileFacts:
         ]
         numbers = sum(prod(_shape_of_fill(operator)) for operator in operators)
         facts: dict[str, Fact] = {"net": name, "blobs": len(blobs), "parameters": numbers}
-        return FileFacts(
-            file.name, FileKind.INIT_NET, file.size, facts, Rows("fills", ("blob", "type", "shape"), blobs)
-        )
-    return FileFacts(
-        file.name, FileKind.PREDICT_NET, file.size, _of_predict_net(net), _count("operators", types)
-    )
+        return FileFacts.of(file, FileKind.INIT_NET, facts, Rows("fills", ("blob", "type", "shape"), blobs))
+    return FileFacts.of(file, FileKind.PREDICT_NET, _of_predict_net(net), _count("operators", types))
 
 
 def _of_predict_net(net: Message) -> dict[str, Fact]:
@@ -208,13 +193,10 @@ def minidb(file: OpenFile) -> FileFacts:
     net, weights = read_database(file)
     message = Message.whole(net.message.SerializePartialToString())
     shapes = {name: weights.blobs[name].shape for name in weights.names()}
-    facts = {
-        **_of_predict_net(message),
-        "blobs": len(shapes),
-        "parameters": sum(map(prod, shapes.values())),
-    }
+    numbers = sum(map(prod, shapes.values()))
+    facts = {**_of_predict_net(message), "blobs": len(shapes), "parameters": numbers}
     types = [operator.text(4) for operator in message.each(_OP)]
-    return FileFacts(file.name, FileKind.DATABASE, file.size, facts, _count("operators", types))
+    return FileFacts.of(file, FileKind.DATABASE, facts, _count("operators", types))
 
 
 def _count(title: str, names: Iterable[str]) -> Rows:

@@ -33,7 +33,7 @@ def text(file: OpenFile) -> FileFacts | None:
     if is_solver(content):
         return _solver(file, content)
     if not is_net(content) and _LIST.search(content):
-        return FileFacts(file.name, FileKind.MODEL_LIST, file.size)
+        return FileFacts.of(file, FileKind.MODEL_LIST)
     return None
 
 
@@ -54,26 +54,16 @@ def _json(file: OpenFile, content: str) -> FileFacts | None:
     if {"recurrences", "inputs", "tool"} <= value.keys():
         facts = facts_of(file.content[:])
         of = file.name.removesuffix(".json")
-        return FileFacts(file.name, FileKind.MANIFEST, file.size, facts, mentions={"of": of})
+        return FileFacts.of(file, FileKind.MANIFEST, facts, mentions={"of": of})
     if "blobs" in value and "bottoms" not in value:
         return _scales(file)
     if "comparisons" in value and "holds" in value:
-        return FileFacts(
-            file.name,
-            FileKind.VERIFICATION,
-            file.size,
-            {"holds": "yes" if value["holds"] else "no", "comparisons": len(value["comparisons"])},
-        )
+        facts = {"holds": "yes" if value["holds"] else "no", "comparisons": len(value["comparisons"])}
+        return FileFacts.of(file, FileKind.VERIFICATION, facts)
     if value and all(isinstance(each, dict) and {"scale", "min"} & each.keys() for each in value.values()):
         return _table(file)
-    return result(file, value) or FileFacts(
-        file.name,
-        FileKind.OTHER,
-        file.size,
-        {"keys": [*map(str, value)]},
-        other="a JSON file",
-        advice="it is not one that prototrt writes",
-    )
+    keys, advice = {"keys": [*map(str, value)]}, "it is not one that prototrt writes"
+    return result(file, value) or FileFacts.of(file, FileKind.OTHER, keys, other="a JSON file", advice=advice)
 
 
 def _scales(file: OpenFile) -> FileFacts:
@@ -85,17 +75,17 @@ def _scales(file: OpenFile) -> FileFacts:
         "weights": str(scales.weights.get("file", "(not stated)")),
     }
     rows = [(name, f"{record.scale:g}") for name, record in scales.records.items()]
-    return FileFacts(file.name, FileKind.SCALES, file.size, facts, Rows("scales", ("blob", "scale"), rows))
+    return FileFacts.of(file, FileKind.SCALES, facts, Rows("scales", ("blob", "scale"), rows))
 
 
 def _table(file: OpenFile) -> FileFacts:
     entries = read_table(file.name)
     rows = [(entry.name, f"{entry.scale:g}") for entry in entries]
     facts: dict[str, Fact] = {"each name is": entries[0].named.value}
-    return FileFacts(file.name, FileKind.TABLE, file.size, facts, Rows("scales", ("name", "scale"), rows))
+    return FileFacts.of(file, FileKind.TABLE, facts, Rows("scales", ("name", "scale"), rows))
 
 
 def _solver(file: OpenFile, content: str) -> FileFacts:
     nets = nets_of_solver(content)
     facts: dict[str, Fact] = {"net": nets[0] if nets else "(not stated)"}
-    return FileFacts(file.name, FileKind.SOLVER, file.size, facts, mentions={"net": nets[0]} if nets else {})
+    return FileFacts.of(file, FileKind.SOLVER, facts, mentions={"net": nets[0]} if nets else {})

@@ -67,15 +67,12 @@ def facts_of_ours(file: OpenFile) -> FileFacts | None:
     """A file that begins as one of ours."""
     for kind, pattern in _PATTERNS.items():
         if pattern.match(file.head):
-            return FileFacts(file.name, kind, file.size, mentions=_mentions(kind, file.name))
+            of = {"of": file.name.removesuffix(".data")} if kind is FileKind.ONNX_WEIGHTS else {}
+            return FileFacts.of(file, kind, mentions=of)
     named = _KERNELS.fullmatch(file.name)
     if named is None or not Path(named[1]).is_file():
         return None
-    return FileFacts(file.name, FileKind.KERNELS, file.size, mentions={"of": named[1]})
-
-
-def _mentions(kind: FileKind, file: str) -> Mapping[str, str]:
-    return {"of": file.removesuffix(".data")} if kind is FileKind.ONNX_WEIGHTS else {}
+    return FileFacts.of(file, FileKind.KERNELS, mentions={"of": named[1]})
 
 
 def safetensors(file: OpenFile) -> FileFacts:
@@ -108,7 +105,7 @@ def state_dict(file: OpenFile) -> FileFacts:
     try:
         state = dict(read_state_dict(file.name))
     except UnreadableFileError:  # a whole model, or another version
-        return FileFacts(file.name, FileKind.OTHER, file.size, other=PYTORCH.words, advice=PYTORCH.fix or "")
+        return FileFacts.of(file, FileKind.OTHER, other=PYTORCH.words, advice=PYTORCH.fix or "")
     shapes = {name: array.shape for name, array in state.items()}
     return _tensors(
         file, FileKind.STATE_DICT, shapes, {name: str(array.dtype) for name, array in state.items()}
@@ -120,23 +117,20 @@ def _tensors(
 ) -> FileFacts:
     """Tensors by name; and whether they are blobs of a net, by the table of a module."""
     rows = [(name, types[name], sizes(shape)) for name, shape in shapes.items() if not is_of_module([name])]
-    facts: dict[str, Fact] = {
-        "tensors": len(rows),
-        "parameters": sum(prod(shapes[name]) for name, *_ in rows),
-    }
+    facts = {"tensors": len(rows), "parameters": sum(prod(shapes[name]) for name, *_ in rows)}
     mentions = {"blobs": "of Caffe"} if is_of_module(shapes) else {}
-    return FileFacts(
-        file.name, kind, file.size, facts, Rows("tensors", ("name", "type", "shape"), rows), mentions
+    return FileFacts.of(
+        file, kind, facts, Rows("tensors", ("name", "type", "shape"), rows), mentions=mentions
     )
 
 
 def result(file: OpenFile, value: Mapping[str, Any]) -> FileFacts | None:
     """What a command printed for programs, or wrote for TensorRT or for itself."""
     if {"Layers", "Bindings"} <= value.keys():
-        return FileFacts(file.name, FileKind.LAYERS, file.size, {"layers": len(value["Layers"])})
+        return FileFacts.of(file, FileKind.LAYERS, {"layers": len(value["Layers"])})
     if {"sections", "prototrt"} <= value.keys():
-        return FileFacts(file.name, FileKind.SELFTEST, file.size, {"prototrt": str(value["prototrt"])})
+        return FileFacts.of(file, FileKind.SELFTEST, {"prototrt": str(value["prototrt"])})
     if "format" not in value:
         return None
     command = next((name for name, keys in _RESULTS.items() if value.keys() >= {*keys}), None)
-    return None if command is None else FileFacts(file.name, FileKind.RESULT, file.size, {"command": command})
+    return None if command is None else FileFacts.of(file, FileKind.RESULT, {"command": command})
