@@ -10,18 +10,10 @@ from prototrt.converter.running.runtime.memory import Buffer, Memory, StagingBuf
 from prototrt.converter.running.runtime.operands import DeviceArray, Operand
 from prototrt.converter.running.runtime.state import States
 from prototrt.converter.running.runtime.transfers import (
-    CarriedState,
-    CopyBackRoute,
-    CopyRoute,
-    DownloadRoute,
-    InputInPlace,
     InputRoute,
-    NextState,
-    OutputInPlace,
     OutputRoute,
     StagedArray,
     StepLayout,
-    UploadRoute,
     WorkQueue,
 )
 from prototrt.surgery.ir import Value
@@ -51,28 +43,26 @@ class Ports:
         """How an input reaches the engine. ``shape`` is that of one step; without an operand, it is carried state."""
         name, size = value.name, bytes_of(value, shape)
         if operand is None:
-            return CarriedState(self.states.pairs[name], shape, size, self.work.stream)
-        ours = StepLayout.with_alignment(steps, size)
+            return self.work.carried_state(self.states.pairs[name], shape, size)
+        ours, buffer = StepLayout.with_alignment(steps, size), self._buffers[name]
         if not isinstance(operand, DeviceArray):
-            staged = self._stage(value, ours, operand.shape)
-            return UploadRoute(self.work, ours, self._buffers[name], value, operand, staged)
+            return self.work.upload(value, operand, self._stage(value, ours, operand.shape), buffer)
         if ours.is_in_place(operand):
-            return InputInPlace(operand, ours)
-        return CopyRoute(self.work, ours, self._buffers[name], operand)
+            return InputRoute(ours.size, lambda: operand.address)
+        return self.work.copy_in(operand, buffer, ours)
 
     def next_state(self, value: Value, shape: tuple[int, ...]) -> OutputRoute:
         """How state reaches the next call."""
-        return NextState(self.states.written[value.name], bytes_of(value, shape), self.work.stream)
+        return self.work.next_state(self.states.written[value.name], bytes_of(value, shape))
 
     def output_route(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> OutputRoute:
         """How an output reaches the caller. ``shape`` is that of one step."""
-        name, ours = value.name, StepLayout.with_alignment(steps, bytes_of(value, shape))
+        ours, buffer = StepLayout.with_alignment(steps, bytes_of(value, shape)), self._buffers[value.name]
         if not isinstance(operand, DeviceArray):
-            staged = self._stage(value, ours, operand.shape)
-            return DownloadRoute(self.work, ours, self._buffers[name], operand, staged)
+            return self.work.download(operand, self._stage(value, ours, operand.shape), buffer)
         if ours.is_in_place(operand):
-            return OutputInPlace(operand, ours)
-        return CopyBackRoute(self.work, ours, self._buffers[name], operand)
+            return OutputRoute(ours.size, lambda: operand.address)
+        return self.work.copy_out(operand, buffer, ours)
 
     def _stage(self, value: Value, layout: StepLayout, shape: tuple[int, ...]) -> StagedArray:
         return StagedArray(self._staging[value.name], layout, shape, value.dtype.numpy)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,9 +40,51 @@ class StepLayout:
         return array.address != 0 and places % ALIGNMENT == 0
 
 
+class InputRoute(NamedTuple):
+    """How an input reaches the engine. ``stride`` is in bytes, from step to step.
+
+    ``queue`` queues what must come before the run, and returns the address that the first step reads.
+    """
+
+    stride: int
+    queue: Callable[[], int]
+
+
+class OutputRoute(NamedTuple):
+    """How an output leaves the engine. ``stride`` is in bytes, from step to step.
+
+    ``address`` returns the address that the first step writes. ``queue`` queues what must come after the run, and
+    ``finish`` does the rest once the stream is synchronized.
+    """
+
+    stride: int
+    address: Callable[[], int]
+    queue: Callable[[], object] = lambda: None
+    finish: Callable[[], object] = lambda: None
+
+
+class StagedArray:
+    """An array in pinned memory, laid out as its steps are on the GPU."""
+
+    def __init__(
+        self, staging: StagingBuffer, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.layout, self._staging = layout, staging
+        self._shape, self._dtype = shape, dtype
+        self._pinned: Array | None = None
+        self._array: Array | None = None
+
+    def reserve(self, stream: int) -> tuple[Array, Array]:
+        """The pinned bytes, and the array that they hold. Both are made anew where the staging has grown."""
+        pinned = self._staging.reserve(self.layout.nbytes, stream)
+        if self._array is None or pinned is not self._pinned:
+            self._pinned, self._array = pinned, _steps_in(pinned, self.layout, self._shape, self._dtype)
+        return pinned, self._array
+
+
 @dataclass(frozen=True, slots=True)
 class WorkQueue:
-    """Where work is queued: a stream of a GPU."""
+    """A stream of a GPU, and the routes on it. What is not in place stands in a ``buffer`` of ours on the GPU."""
 
     device: Device
     stream: int
@@ -53,179 +96,65 @@ class WorkQueue:
         else:
             self.device.copy_rows(target, source, layout.size, layout.count, self.stream)
 
+    def reserve(self, buffer: Buffer, layout: StepLayout) -> int:
+        return buffer.reserve(layout.nbytes, self.stream)
 
-class InputRoute(Protocol):
-    """How an input reaches the engine. ``stride`` is in bytes, from step to step."""
+    def copy_in(self, array: DeviceArray, buffer: Buffer, layout: StepLayout) -> InputRoute:
+        """For memory of the caller that TensorRT cannot use where it is: a copy on the GPU is read."""
 
-    @property
-    def stride(self) -> int: ...
+        def queue() -> int:
+            address = self.reserve(buffer, layout)
+            self.copy((address, layout.stride), (array.address, layout.size), layout)
+            return address
 
-    def queue(self) -> int:
-        """Queue what must come before the run; return the address that the first step reads."""
+        return InputRoute(layout.stride, queue)
 
+    def copy_out(self, array: DeviceArray, buffer: Buffer, layout: StepLayout) -> OutputRoute:
+        """For memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
 
-class OutputRoute(Protocol):
-    """How an output leaves the engine. ``stride`` is in bytes, from step to step."""
+        def queue() -> None:
+            self.copy((array.address, layout.size), (buffer.address, layout.stride), layout)
 
-    @property
-    def stride(self) -> int: ...
+        return OutputRoute(layout.stride, lambda: self.reserve(buffer, layout), queue)
 
-    def address(self) -> int:
-        """The address that the first step writes."""
+    def upload(self, value: Value, array: Array, staged: StagedArray, buffer: Buffer) -> InputRoute:
+        """For an array of the host, by way of pinned memory: from there the GPU copies by itself."""
 
-    def queue(self) -> None:
-        """Queue what must come after the run: nothing, unless a route says otherwise."""
-        return
+        def queue() -> int:
+            pinned, steps = staged.reserve(self.stream)
+            steps[...] = cast(value, array)
+            address = self.reserve(buffer, staged.layout)
+            self.device.upload(address, pinned, self.stream)
+            return address
 
-    def finish(self) -> None:
-        """Do the rest once the stream is synchronized: nothing, unless a route says otherwise."""
-        return
+        return InputRoute(staged.layout.stride, queue)
 
+    def download(self, array: Array, staged: StagedArray, buffer: Buffer) -> OutputRoute:
+        """For an array of the host, by way of pinned memory."""
 
-@dataclass(frozen=True, slots=True)
-class CallerMemory:
-    """Memory of the caller that TensorRT itself can use."""
+        def queue() -> None:
+            pinned, _ = staged.reserve(self.stream)
+            self.device.download(pinned, buffer.address, self.stream)
 
-    array: DeviceArray
-    layout: StepLayout
+        def finish() -> None:
+            array[...] = staged.reserve(self.stream)[1]
 
-    @property
-    def stride(self) -> int:
-        return self.layout.size
+        layout = staged.layout
+        return OutputRoute(layout.stride, lambda: self.reserve(buffer, layout), queue, finish)
 
-    def address(self) -> int:
-        return self.array.address
+    def carried_state(self, state: PairState, shape: tuple[int, ...], size: int) -> InputRoute:
+        """For the state of the call before. It may have another shape when a prepared call is run again."""
 
+        def queue() -> int:
+            if state.shape is not None and state.shape != shape:
+                refuse_lost(state.value, state.shape, shape)
+            return state.prepare(size, self.stream)
 
-@dataclass(frozen=True, slots=True)
-class InputInPlace(CallerMemory):
-    def queue(self) -> int:
-        return self.address()
+        return InputRoute(0, queue)
 
-
-@dataclass(frozen=True, slots=True)
-class OutputInPlace(CallerMemory, OutputRoute):
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class BufferRoute:
-    """What TensorRT reads or writes stands in our own memory on the GPU."""
-
-    work: WorkQueue
-    layout: StepLayout
-    buffer: Buffer
-
-    @property
-    def stride(self) -> int:
-        return self.layout.stride
-
-    def address(self) -> int:
-        return self.buffer.reserve(self.layout.nbytes, self.work.stream)
-
-
-@dataclass(frozen=True, slots=True)
-class CopyRoute(BufferRoute):
-    """Memory of the caller that TensorRT cannot use where it is: a copy on the GPU is read."""
-
-    array: DeviceArray
-
-    def queue(self) -> int:
-        address = self.address()
-        self.work.copy((address, self.stride), (self.array.address, self.layout.size), self.layout)
-        return address
-
-
-@dataclass(frozen=True, slots=True)
-class CopyBackRoute(BufferRoute, OutputRoute):
-    """Memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
-
-    array: DeviceArray
-
-    def queue(self) -> None:
-        target = self.array.address, self.layout.size
-        self.work.copy(target, (self.buffer.address, self.stride), self.layout)
-
-
-class StagedArray:
-    """An array in pinned memory, laid out as its steps are on the GPU."""
-
-    def __init__(
-        self, staging: StagingBuffer, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        self._staging, self._layout, self._size = staging, layout, layout.nbytes
-        self._shape, self._dtype = shape, dtype
-        self._pinned: Array | None = None
-        self._array: Array | None = None
-
-    def reserve(self, stream: int) -> tuple[Array, Array]:
-        """The pinned bytes, and the array that they hold. Both are made anew where the staging has grown."""
-        pinned = self._staging.reserve(self._size, stream)
-        if self._array is None or pinned is not self._pinned:
-            self._pinned, self._array = pinned, _steps_in(pinned, self._layout, self._shape, self._dtype)
-        return pinned, self._array
-
-
-@dataclass(frozen=True, slots=True)
-class UploadRoute(BufferRoute):
-    """An array of the host, by way of pinned memory: from there the GPU copies by itself."""
-
-    value: Value
-    array: Array
-    staged: StagedArray
-
-    def queue(self) -> int:
-        stream = self.work.stream
-        pinned, staged = self.staged.reserve(stream)
-        staged[...] = cast(self.value, self.array)
-        address = self.buffer.reserve(pinned.nbytes, stream)
-        self.work.device.upload(address, pinned, stream)
-        return address
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadRoute(BufferRoute, OutputRoute):
-    """An array of the host, by way of pinned memory."""
-
-    array: Array
-    staged: StagedArray
-
-    def queue(self) -> None:
-        pinned, _ = self.staged.reserve(self.work.stream)
-        self.work.device.download(pinned, self.buffer.address, self.work.stream)
-
-    def finish(self) -> None:
-        _, staged = self.staged.reserve(self.work.stream)
-        self.array[...] = staged
-
-
-@dataclass(frozen=True, slots=True)
-class CarriedState:
-    """State of the call before. It may have another shape when a prepared call is run again."""
-
-    state: PairState
-    shape: tuple[int, ...]
-    size: int
-    stream: int
-    stride: ClassVar[int] = 0
-
-    def queue(self) -> int:
-        if self.state.shape is not None and self.state.shape != self.shape:
-            refuse_lost(self.state.value, self.state.shape, self.shape)
-        return self.state.prepare(self.size, self.stream)
-
-
-@dataclass(frozen=True, slots=True)
-class NextState(OutputRoute):
-    """State for the next call."""
-
-    state: PairState
-    size: int
-    stream: int
-    stride: ClassVar[int] = 0
-
-    def address(self) -> int:
-        return self.state.back.reserve(self.size, self.stream)
+    def next_state(self, state: PairState, size: int) -> OutputRoute:
+        """For the state of the next call."""
+        return OutputRoute(0, lambda: state.back.reserve(size, self.stream))
 
 
 def _steps_in(pinned: Array, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
