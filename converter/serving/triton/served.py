@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,9 @@ from prototrt.surgery.ir import (
     Dim,
     Graph,
     OpenSize,
-    Range,
     Shape,
     Value,
     computable,
-    range_of,
 )
 from prototrt.surgery.ir.layout import STREAMS, Factors
 from prototrt.surgery.options import RewriteOptions
@@ -32,7 +29,6 @@ from prototrt.surgery.pipeline import rewrite, with_columns
 
 USUAL_BATCH = 8
 """The largest batch, unless the user says another one."""
-_SIZES = ("min", "opt", "max")
 _OPEN_RESHAPE = "a Reshape to (T, N, 64) with one step has shape { dim: 1 dim: -1 dim: 64 }"
 
 
@@ -123,29 +119,13 @@ def _serve_batches(model: Model, options: RewriteOptions, asked: TritonOptions, 
 
 
 def _open_batch(options: RewriteOptions, fixed: Graph, batch: int) -> RewriteOptions:
-    """Options that open the batch of every input. Raises ``NetError`` if an input has none."""
-    # One more than a batch of 1: servers want an axis that is open.
-    streams = Range(1, batch, max(batch, 2))
+    """Options that open the batch of every input, as a size with a name. Raises ``NetError`` if an input has none."""
     states = {pair.input for pair in fixed.recurrences if not pair.exposed}
     bindings = {
         value.name: list(zip(value.shape, _factors(fixed, value), strict=True))
         for value in fixed.inputs
         if value not in states
     }
-    if options.sizes:
-        return _open_named_batch(options, bindings, streams)
-    shapes: dict[str, dict[str, tuple[int, ...]]] = {size: {} for size in _SIZES}
-    for name, axes in bindings.items():
-        ranges = [_axis(dim, factors, streams) for dim, factors in axes]
-        for size in _SIZES:
-            shapes[size][name] = tuple(getattr(each, size) for each in ranges)
-    return replace(options, min_shapes=shapes["min"], opt_shapes=shapes["opt"], max_shapes=shapes["max"])
-
-
-def _open_named_batch(
-    options: RewriteOptions, bindings: Mapping[str, Sequence[tuple[Dim, Factors | None]]], streams: Range
-) -> RewriteOptions:
-    """The same, where the user names sizes: the batch has a name, too, and the others keep theirs."""
     batches = [
         size
         for axes in bindings.values()
@@ -153,18 +133,20 @@ def _open_named_batch(
         for size in ([dim] if factors is None else [each.size for each in factors if each.name == STREAMS])
     ]
     named = [size for size in batches if isinstance(size, OpenSize) and size in size.symbols]
-    sizes = dict(options.sizes or {})
-    if named:  # a Reshape may state its usual size
-        batch, usual = str(named[0]), min(named[0].range.opt, streams.max)
-    else:
-        batch = next(name for name in ("N", "batch", "requests") if name not in sizes)
-        usual = streams.opt
-    sizes[batch] = (streams.min, usual, streams.max)
-    shapes = {
-        name: tuple(_named_axis(dim, factors, batch) for dim, factors in axes)
-        for name, axes in bindings.items()
+    sizes: dict[str, tuple[int, ...]] = {
+        name: (span.min, span.opt, span.max) for name, span in fixed.symbols.items()
     }
-    return replace(options, shapes=shapes, sizes=sizes)
+    name = str(named[0]) if named else next(each for each in ("N", "batch", "requests") if each not in sizes)
+    usual = batch
+    if named and options.sizes:  # a Reshape may state its usual size
+        usual = min(named[0].range.opt, batch)
+    # One more than a batch of 1: servers want an axis that is open.
+    sizes[name] = (1, usual, max(batch, 2))
+    shapes = {
+        value: tuple(_named_axis(dim, factors, name) for dim, factors in axes)
+        for value, axes in bindings.items()
+    }
+    return replace(options, shapes=shapes, sizes=sizes, min_shapes=None, opt_shapes=None, max_shapes=None)
 
 
 def _named_axis(dim: Dim, factors: Factors | None, batch: str) -> int | str:
@@ -187,18 +169,6 @@ def _factors(fixed: Graph, value: Value) -> Sequence[Factors | None]:
 
 def _counts_streams(factors: Factors) -> bool:
     return any(factor.name == STREAMS for factor in factors)
-
-
-def _axis(dim: Dim, factors: Factors | None, streams: Range) -> Range:
-    """The sizes of an axis when the batch is open."""
-    if factors is not None and not _counts_streams(factors):
-        return _range(dim)
-    spans = [streams, *(_range(factor.size) for factor in factors or () if factor.name != STREAMS)]
-    return Range(*(prod(getattr(span, size) for span in spans) for size in _SIZES))
-
-
-def _range(dim: Dim) -> Range:
-    return range_of(computable(dim))
 
 
 def _refuse_other_axes(graph: Graph, fixed: Graph) -> None:

@@ -198,7 +198,7 @@ REFUSED = {
         frames(3, 2, 6, (1, 1, 1)),
         (),
         "error: the net cannot take a batch of requests\n"
-        '  because NET:4: layer "reshape-data" (Reshape), bottom "data": shape is (N, 3), which cannot'
+        '  because NET:4: layer "reshape-data" (Reshape), bottom "data": shape is (3*N, 3), which cannot'
         " become (3, 2, 3)\n"
         "  fix: let the batch vary: --set reshape-data.reshape_param.shape.dim=1,-1,3"
         " --set reshape-cm.reshape_param.shape.dim=1,-1 --shape data:1x3 --shape clip_markers:1x1x1x1\n",
