@@ -77,6 +77,8 @@ def _axes(blob: str, layers: Sequence[Layer], of_embedding: bool = False) -> str
                 return _STATES
             if not facts.keeps_axes:
                 example = facts.example[min(index, len(facts.example) - 1)]
+                if example == _OVER_VOLUMES[_IMAGES] and _has_sizes_of_images(layer):
+                    return _IMAGES
                 return _OVER_VOLUMES.get(example, example) if _is_over_volumes(layers) else example
             alike.update(layer.tops)
     return _IMAGES
@@ -89,3 +91,8 @@ def _is_over_volumes(layers: Sequence[Layer]) -> bool:
         for layer in layers
         for param in (layer.message.convolution_param, layer.message.pooling_param)
     )
+
+
+def _has_sizes_of_images(layer: Layer) -> bool:
+    """Whether a window of any number of axes, as NdConvolution has, states two sizes."""
+    return layer.type.startswith("Nd") and len(layer.param.kernel_shape.dim) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from math import prod
 from types import MappingProxyType
 
 from prototrt.caffe_proto import Layer
@@ -95,9 +96,12 @@ def search_shapes(
     for others in (_slice_sizes, _usual_sizes, _slice_sizes):
         search.vary(lambda axis, letter, others=others: others(axis, letter, layers))  # type: ignore[misc]
     for name in (name for name, sizes in shapes.items() if {"C", "H"} <= {*sizes}):
-        for other in _OTHER_AXES:
+        for other in (*_OTHER_AXES, *_shapes_of_reshapes(layers)):
             search.improve({**search.best, name: other})
-    for images in (_near(pixels), search.sizes_of_misfits(), _IMAGES, search.sizes_of_misfits(), _REMAINDERS):
+    search.resize(_near(pixels))
+    search.resize(search.sizes_of_misfits())
+    search.resize_one()
+    for images in (_IMAGES, search.sizes_of_misfits(), _REMAINDERS):
         search.resize(images)
     search.expect()
     search.balance()
@@ -193,6 +197,12 @@ class ShapeSearch:
             two_shapes = [tuple(map(int, sizes)) for sizes in _SHAPE.findall(error.problem)][:2]
             for (h, w), (other_h, other_w) in (two_shapes, two_shapes[::-1]) if len(two_shapes) == 2 else ():
                 yield height * other_h // h, width * other_w // w
+
+    def resize_one(self) -> None:
+        """Try heights and widths by the shapes that do not fit, of one image after the other: maps of labels."""
+        for height, width in self.sizes_of_misfits():
+            for name in self.shapes:
+                self.improve({**self.best, name: self._resized({"H": height, "W": width})[name]})
 
     def follow_cont(self) -> None:
         """Try the columns and the images that a cont of a stated shape has as steps and streams."""
@@ -304,7 +314,16 @@ def _usual_sizes(_: int, letter: str, layers: Sequence[Layer]) -> Iterator[int]:
         yield from _ROWS
     elif letter == "N":
         for layer in layers:
-            yield from {*layer.message.reshape_param.shape.dim[:2]} - {-1, 0, 1}
+            steps_and_streams = [dim for dim in layer.message.reshape_param.shape.dim[:2] if dim > 1]
+            yield from dict.fromkeys((*steps_and_streams, prod(steps_and_streams)))
+
+
+def _shapes_of_reshapes(layers: Sequence[Layer]) -> Iterator[Sizes]:
+    """The vectors and tables that Reshapes make: what they read may have this shape from the start."""
+    for layer in layers:
+        dims = tuple(layer.message.reshape_param.shape.dim)
+        if 1 <= len(dims) <= 2 and min(dims) > 0:
+            yield dims
 
 
 def _slice_sizes(axis: int, _: str, layers: Sequence[Layer]) -> Iterator[int]:

@@ -22,6 +22,16 @@ EXAMPLES = [
         "top: 'p' pooling_param { kernel_size: [1, 2, 2] } }",
         "NxCxLxHxW",
     ),
+    (
+        "layer { name: 'c' type: 'NdConvolution' bottom: 'x' top: 'c' convolution_param { num_output: 2 "
+        "kernel_shape { dim: 3 dim: 3 } } }",
+        "NxCxHxW",
+    ),
+    (
+        "layer { name: 'p' type: 'NdPooling' bottom: 'x' top: 'p' pooling_param { "
+        "kernel_shape { dim: 2 dim: 3 dim: 3 } } }",
+        "NxCxLxHxW",
+    ),
     (LSTM % ("x", "y"), "TxNxI"),
     (LSTM % ("y", "x"), "TxN"),
     (RELU + LSTM % ("r", "y"), "TxNxI"),

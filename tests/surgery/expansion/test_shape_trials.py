@@ -64,6 +64,19 @@ layer { name: "join" type: "Concat" bottom: "data" bottom: "other" top: "join" }
 """
 ROWS = 'layer { name: "rows" type: "Reshape" bottom: "conv" top: "rows" reshape_param { shape { dim: [5, -1] } } }'
 
+STEPS_OF_ROWS = """
+layer { name: "fc" type: "InnerProduct" bottom: "data" top: "fc" inner_product_param { num_output: 5 } }
+layer { name: "steps" type: "Reshape" bottom: "fc" top: "steps" reshape_param { shape { dim: [4, 3, 5] } } }
+layer { name: "table" type: "Reshape" bottom: "begins" top: "cont" reshape_param { shape { dim: [4, 3] } } }
+layer { name: "rnn" type: "RNN" bottom: "steps" bottom: "cont" top: "rnn" recurrent_param { num_output: 2 } }
+"""
+WEIGHED = """
+layer { name: "cut" type: "Slice" bottom: "weights" top: "rest" top: "mask" slice_param { slice_point: 3 } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 3 kernel_size: 16 stride: 16 } }
+layer { name: "masked" type: "Eltwise" bottom: "conv" bottom: "mask" top: "masked" eltwise_param { operation: PROD } }
+"""
+
 
 def fits(sizes: str, remarks: str) -> str:
     return f'{ASKED}; the layers fit with shapes={{"data": ({sizes})}} {remarks}'
@@ -113,6 +126,16 @@ CASES = {
     "rows of a Reshape": (
         DATA + CONV.replace("5 } }", "224 } }") + ROWS,
         fits("5, 3, 224, 224", "(C is a guess)"),
+    ),
+    "steps and streams of Reshapes": (
+        DATA + 'input: "begins"' + STEPS_OF_ROWS,
+        'give the shapes: shapes={"data": (N, I), "begins": (4, 3)}; the layers fit with'
+        ' shapes={"data": (12, 256), "begins": (4, 3)} (I is a guess)',
+    ),
+    "a map of labels": (
+        DATA + 'input: "weights"' + WEIGHED,
+        'give the shapes: shapes={"data": (N, C, H, W), "weights": (N, C, H, W)}; the layers fit with'
+        ' shapes={"data": (1, 3, 224, 224), "weights": (1, 6, 14, 14)}',
     ),
     "the other image of a pair": (
         PAIRS,
