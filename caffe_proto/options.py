@@ -16,6 +16,8 @@ Overrides: TypeAlias = Mapping[str, FieldValue]
 Phase: TypeAlias = Literal["TEST", "TRAIN"]
 Definitions: TypeAlias = Mapping[str, str]
 """The values of the placeholders of a template, by their names."""
+TEXT_SUFFIXES = {"caffe": ".prototxt", "caffe2": ".pbtxt"}
+"""How files end that hold the text of a net, by its framework."""
 
 
 @dataclass(frozen=True)

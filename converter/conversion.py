@@ -159,21 +159,21 @@ class PreparedConversion:
 
             refuse_large_values(self.graph, self.rewriting)
             truth = self.truth
-        with _remainder_file(self.product.converting.remainder, self.remainder):
+        with _remainder_file(self.product.converting.remainder, self.remainder, self.model.framework):
             return self.product.write(self.graph, progress, truth)
 
 
 @contextmanager
-def _remainder_file(file: str | None, text: str) -> Iterator[None]:
+def _remainder_file(file: str | None, text: str, framework: str) -> Iterator[None]:
     """The net after the cut appears once the product has been written."""
     if not file or not text:
         yield
         return
     from prototrt.converter.files.writing.publication import publication
-    from prototrt.converter.files.writing.texts import prototxt, write_text
+    from prototrt.converter.files.writing.texts import predict_net, prototxt, write_text
 
     with publication(file) as files:
-        write_text(files, file, text, prototxt)
+        write_text(files, file, text, prototxt if framework == "caffe" else predict_net)
         yield
 
 

@@ -21,7 +21,7 @@ from prototrt.caffe_proto.common.options import (
 )
 from prototrt.caffe_proto.common.records import KW_ONLY, dataclass, field, fields
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.caffe_proto.options import LoadOptions
+from prototrt.caffe_proto.options import TEXT_SUFFIXES, LoadOptions
 from prototrt.converter.builder_options import (
     ComputeCapability,
     HardwareCompatibility,
@@ -227,8 +227,8 @@ class ConvertOptions(Options):
             "With {}: also write the layers after those before which the net is cut, as a net of their own.",
             Option("outputs", ["auto"]),
         ),
-        shown="FILE.prototxt",
-        writes=(".prototxt",),
+        shown="FILE",
+        writes=(*TEXT_SUFFIXES.values(),),
     )
 
 

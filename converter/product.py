@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.options import TEXT_SUFFIXES
 from prototrt.converter.builder_options import chosen_options, refuse_dla, refuse_for
 from prototrt.converter.checking.machines.targets import PROGRAM, Target, find_target
 from prototrt.converter.files.machine_types import refuse_types
@@ -81,7 +82,8 @@ class Product:
             raise OptionsError(Worded("{} is for ONNX models, but FILE does not end in .onnx", Option(name)))
         if self.converting.emit_header is not None:
             _refuse_header(self.converting.emit_header, self.file)
-        if self.converting.remainder and (reason := suffix_fault(self.converting.remainder, (".prototxt",))):
+        rest = self.converting.remainder
+        if rest and (reason := suffix_fault(rest, [*TEXT_SUFFIXES.values()])):
             raise OptionsError(Worded("{}: {}", Option("remainder"), reason))
 
     def _refuse_builder_options(self) -> None:

@@ -55,17 +55,17 @@ def net_text(
     tail: Sequence[str] = (),
 ) -> str:
     """A net as text: its name, its layers with their comments, and the comments before and after them."""
-    own = _message_lines(message_class("NetParameter")(name=name))
+    own = message_lines(message_class("NetParameter")(name=name))
     parts = [_layer_lines(layer, comments) for layer, comments in layers]
     return "".join(f"{line}\n" for line in [*head, *own, *(line for part in parts for line in part), *tail])
 
 
 def _layer_lines(layer: Message, comments: LayerComments | None) -> Sequence[str]:
-    lines = ["layer {", *(f"  {line}" for line in _message_lines(layer)), "}"]
+    lines = ["layer {", *(f"  {line}" for line in message_lines(layer)), "}"]
     return lines if comments is None else [*with_comments(lines, comments)]
 
 
-def _message_lines(message: Message) -> list[str]:
+def message_lines(message: Message) -> list[str]:
     """The lines of a message, in octal where a name has characters that act on a terminal."""
     text: str = text_format.MessageToString(message, as_utf8=True)
     text = text if visible(text) == text else text_format.MessageToString(message, as_utf8=False)

@@ -17,6 +17,7 @@ from prototrt.caffe_proto.common.errors import (
 from prototrt.caffe_proto.common.options import takes_options
 from prototrt.caffe_proto.common.records import dataclass, field, replace
 from prototrt.caffe_proto.common.wording import Worded, plural
+from prototrt.caffe_proto.options import TEXT_SUFFIXES
 from prototrt.surgery.building.input_sizes import profile_of, refuse_unknown_sizes, shapes_of_options
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.building.layer_rules import check_bottoms, replacement, rules_of
@@ -249,9 +250,9 @@ def _failure(
     cut = last_computable(part.layers, expanded, part.outputs)
     origins = {error.origin for error in errors_in_order}
     left = (layer for layer in part.layers if layer not in expanded and layer not in blocked)
-    has_rest = model.framework == "caffe" and any(layer.origin not in origins for layer in left)
+    has_rest = any(layer.origin not in origins for layer in left)
     # Named after the net: the remainder may have a remainder, whose file must be another one.
-    rest = f"rest_of_{Path(model.file).stem}.prototxt" if has_rest else ""
+    rest = f"rest_of_{Path(model.file).stem}{TEXT_SUFFIXES[model.framework]}" if has_rest else ""
     return UnexpandedNet(errors_in_order, cut, shapes, part.left_out, rest)
 
 

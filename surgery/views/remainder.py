@@ -1,4 +1,4 @@
-"""The net after the layers that cannot be converted, as a prototxt of its own; those layers are computed between."""
+"""The net after the layers that cannot be converted, as a net of its own; those layers are computed between."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
 
     A layer that cannot be converted, and reads what the remainder makes, stays in it. Raises ``ConversionError``.
     """
-    if model.framework != "caffe":
-        raise NetError(
-            "no remainder can be written of a Caffe2 net",
-            where=model.file,
-            fix=Worded("leave out {}", Option("remainder")),
-        )
     reached = reach(model, replace(options, outputs=None))
     finals = [name for name in reached.model.outputs if name not in inputs_of(reached.model)]
     left = [layer for layer in needed_layers(reached.model, finals) if layer not in reached.expanded]
@@ -54,20 +48,47 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     if not rest:
         return Remainder("", [*warnings, f"{file}: not written: no other layer comes after these"])
     _refuse(model, rest, reached)
+    write = _prototxt if model.framework == "caffe" else _predict_net
     made = {top for layer in rest for top in layer.tops}
     read = dict.fromkeys(bottom for layer in rest for bottom in layer.bottoms if bottom not in made)
-    inputs = [_input(name, reached) for name in read]
-    open_names = [name for name, message in zip(read, inputs, strict=True) if not message.input_param.shape]
-    if open_names:
-        warnings.append(Worded("{}: give {} by {}", file, _names(open_names), Option("shapes")))
+    text, open_inputs = write(reached, rest, [*read], [name for name in finals if name in made])
+    known = {name: shape for name in open_inputs if (shape := _fixed_shape(name, reached))}
+    unknown = [name for name in open_inputs if name not in known]
+    if known:
+        warnings.append(Worded("{}: give {}", file, Option("shapes", known)))
+    if unknown:
+        warnings.append(Worded("{}: give {} by {}", file, _names(unknown), Option("shapes")))
     warnings += [
         f"{file}: {layer.origin.subject} is without its fields {listed([*layer.unknown])}"
         for layer in rest
         if layer.unknown
     ]
-    marks = [pair.comment for pair in model.recurrences if pair.output in made]
-    text = net_text(model.name, [(each, None) for each in (*inputs, *map(_message, rest))], marks)
     return Remainder(text, warnings)
+
+
+def _prototxt(
+    reached: Reach, rest: Sequence[Layer], read: Sequence[str], outputs: Sequence[str]
+) -> tuple[str, Sequence[str]]:
+    """The rest of a Caffe net, and the inputs whose shape it does not state."""
+    inputs = [_input(name, reached) for name in read]
+    made = {top for layer in rest for top in layer.tops}
+    marks = [pair.comment for pair in reached.model.recurrences if pair.output in made]
+    text = net_text(reached.model.name, [(each, None) for each in (*inputs, *map(_message, rest))], marks)
+    return text, [message.top[0] for message in inputs if not message.input_param.shape]
+
+
+def _predict_net(
+    reached: Reach, rest: Sequence[Layer], read: Sequence[str], outputs: Sequence[str]
+) -> tuple[str, Sequence[str]]:
+    """The rest of a Caffe2 net, and the inputs that its init net does not fill: a predict net states no shapes."""
+    from prototrt.caffe_proto.caffe2.operators import Operator
+    from prototrt.caffe_proto.caffe2.predict_text import filled_by, predict_text
+
+    filled = filled_by(reached.model)
+    operators = [layer for layer in rest if isinstance(layer, Operator)]
+    return predict_text(reached.model.name, operators, read, outputs), [
+        name for name in read if name not in filled
+    ]
 
 
 def _refuse(model: Model, rest: Sequence[Layer], reached: Reach) -> None:
@@ -103,10 +124,17 @@ def _input(name: str, reached: Reach) -> Message:
     for layer in reached.model.layers:
         if layer.type == "Input" and name in layer.tops and layer.message.HasField("transform_param"):
             message.transform_param.CopyFrom(layer.message.transform_param)
-    shape = reached.shapes.get(name)
-    if shape is not None and all(isinstance(size, int) for size in shape):
+    shape = _fixed_shape(name, reached)
+    if shape is not None:
         message.input_param.shape.add().dim.extend(shape)
     return message
+
+
+def _fixed_shape(name: str, reached: Reach) -> Sequence[int] | None:
+    """The shape of a blob, if it is known and does not vary."""
+    shape = reached.shapes.get(name, ())
+    sizes = [size for size in shape if isinstance(size, int)]
+    return sizes if name in reached.shapes and len(sizes) == len(shape) else None
 
 
 def _message(layer: Layer) -> Message:

@@ -14,6 +14,8 @@ import prototrt
 from prototrt.cli import main
 from prototrt.converter.conversion import Converted
 from prototrt.surgery.ir import Array
+from prototrt.tests.golden_cases import GOLDENS
+from prototrt.tests.short_nets import written_out
 from prototrt.tests.small_nets import Blobs, failure, loaded, numbers, stored
 
 NET = """name: "odd" input: "data" input_shape { dim: 2 dim: 3 dim: 8 dim: 8 }
@@ -143,20 +145,52 @@ def test_marks_that_part_a_recurrence_are_refused(tmp_path: Path) -> None:
     )
 
 
-PREDICT = """
-external_input: "x" external_output: "z"
-op { input: "x" output: "y" type: "Relu" }
-op { input: "y" output: "o" type: "Odd" }
-op { input: "o" output: "z" type: "Relu" }
-"""
+def test_parts_of_a_net_of_caffe2_compute_what_the_whole_net_does(tmp_path: Path) -> None:
+    """The blob before the odd operator is written in place after it; the init net fills weights of both parts."""
+    golden = GOLDENS / "caffe2" / "fc_lstm_fc_softmax"
+    predict, init = golden / "predict_net.pbtxt", golden / "init_net.pb"
+    arrays = {**np.load(golden / "inputs.npz")}
+    given = {name: array.shape for name, array in arrays.items()}
+    odd, rest = tmp_path / "odd.pbtxt", tmp_path / "rest.pbtxt"
+    odd.write_text(predict.read_text().replace('type: "Relu"', 'type: "Odd"'))
+    first = prototrt.convert(
+        odd, init, tmp_path / "first.onnx", shapes=given, outputs=["auto"], remainder=str(rest)
+    )
+    assert [text for text in first.warnings if text.startswith(str(rest))] == [
+        f'{rest}: between the two parts, operator 1 (Odd) makes "proj" of "proj@0"',
+        f'{rest}: give shapes={{"seq_lengths": (2,)}}',
+        f'{rest}: give "proj" by shapes',
+    ]
+    arrays = computed(first, arrays)
+    arrays["proj"] = np.maximum(arrays["proj@0"], 0)
+    shapes = {name: arrays[name].shape for name in ("proj", "seq_lengths")}
+    result = computed(prototrt.convert(rest, init, tmp_path / "second.onnx", shapes=shapes), arrays)
+    for name, expected in np.load(golden / "outputs.npz").items():
+        np.testing.assert_allclose(result[name], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_net_of_caffe2_has_no_remainder(tmp_path: Path) -> None:
-    file, rest = tmp_path / "predict.pbtxt", tmp_path / "rest.prototxt"
-    file.write_text(PREDICT)
-    options: dict[str, Any] = {"shapes": {"x": (1, 3)}, "outputs": "auto", "remainder": str(rest)}
-    message = failure(lambda: prototrt.convert(file, None, tmp_path / "net.onnx", **options))
-    assert message == f"{file}: no remainder can be written of a Caffe2 net\n  fix: leave out remainder"
+def test_a_blob_that_a_step_net_names_and_a_later_operator_writes_is_refused(tmp_path: Path) -> None:
+    """The remainder has an own name for each value, which a step net does not know."""
+    short = written_out(
+        "caffe2(x=4x2x3, h0=2x3, w:3x3, b:3) Sigmoid(x -> s); Odd(s -> g);"
+        " RecurrentNetwork(g h0 w b -> all last ws) **recurrence(link_external=['h', 'h', 'g']);"
+        " Relu(g -> g); Sum(all g -> y)"
+    )
+    assert short.init is not None
+    (tmp_path / "predict.pbtxt").write_text(short.text)
+    (tmp_path / "init.pbtxt").write_text(short.init)
+    rest = tmp_path / "rest.pbtxt"
+    options: dict[str, Any] = {"shapes": short.shapes, "outputs": "auto", "remainder": str(rest)}
+    message = failure(
+        lambda: prototrt.convert(
+            tmp_path / "predict.pbtxt", tmp_path / "init.pbtxt", tmp_path / "net.onnx", **options
+        )
+    )
+    assert message == (
+        f"{tmp_path}/predict.pbtxt:12: operator 2 (RecurrentNetwork):"
+        ' its step net names "g", which another operator writes again\n'
+        "  because the remainder has another name for it\n  fix: leave out remainder"
+    )
     assert not rest.exists()
 
 
@@ -165,7 +199,7 @@ def test_without_a_cut_there_is_no_remainder(tmp_path: Path) -> None:
     files = (tmp_path / "net.prototxt", tmp_path / "net.npz", tmp_path / "net.onnx")
     problems = {
         "rest.prototxt": 'remainder is for outputs=["auto"]',
-        "rest.txt": 'remainder: "rest.txt" ends in .txt, expected .prototxt',
+        "rest.txt": 'remainder: "rest.txt" ends in .txt, expected .prototxt or .pbtxt',
     }
     for named, problem in problems.items():
         assert problem in failure(partial(prototrt.convert, *files, remainder=named))

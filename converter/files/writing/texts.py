@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from prototrt.converter.files.writing.publication import Publication, publication
+
+if TYPE_CHECKING:
+    from prototrt.caffe_proto.schema import Message
 
 Reader: TypeAlias = Callable[[str], object]
 """Raises ``ValueError`` or ``SyntaxError`` for a text that the file's readers do not take."""
@@ -53,12 +56,23 @@ def python(text: str) -> object:
 
 def prototxt(text: str) -> object:
     """protobuf reads it for Caffe. Our own reader has limits for what strangers write."""
-    from google.protobuf import text_format
-
     from prototrt.caffe_proto.schema import message_class
 
+    return _parse(text, message_class("NetParameter"))
+
+
+def predict_net(text: str) -> object:
+    """protobuf reads it for Caffe2."""
+    from prototrt.caffe_proto.caffe2.schema import message_class
+
+    return _parse(text, message_class("NetDef"))
+
+
+def _parse(text: str, kind: Callable[[], Message]) -> object:
+    from google.protobuf import text_format
+
     try:
-        return text_format.Parse(text, message_class("NetParameter")())
+        return text_format.Parse(text, kind())
     except text_format.Error as error:
         raise ValueError(str(error)) from error
 
