@@ -10,7 +10,7 @@ from prototrt.caffe_proto.caffe2.schema import message_class
 from prototrt.caffe_proto.common.errors import NetError, raise_all
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.model import Model
-from prototrt.caffe_proto.net.deploy_text import message_lines
+from prototrt.caffe_proto.text.message_text import message_lines
 
 
 def predict_text(
@@ -30,7 +30,7 @@ def predict_text(
     return "".join(f"{line}\n" for line in message_lines(net))
 
 
-def filled_by(model: Model) -> set[str]:
+def filled_blobs(model: Model) -> set[str]:
     """The blobs that the init net of a model fills or computes, without those that its user feeds."""
     computing = model.weights.operators if isinstance(model.weights, InitNet) else ()
     return {*model.stored, *(blob for fill in computing for blob in fill.message.output)}

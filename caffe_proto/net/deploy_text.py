@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from google.protobuf import text_format
-
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all
-from prototrt.caffe_proto.common.visible import visible
 from prototrt.caffe_proto.model import Model
 from prototrt.caffe_proto.net.data_layers import transformation
 from prototrt.caffe_proto.net.shape_examples import missing_shapes_error
 from prototrt.caffe_proto.schema import Message, message_class
 from prototrt.caffe_proto.text.comments import LayerComments, with_comments
+from prototrt.caffe_proto.text.message_text import message_lines
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -63,13 +61,6 @@ def net_text(
 def _layer_lines(layer: Message, comments: LayerComments | None) -> Sequence[str]:
     lines = ["layer {", *(f"  {line}" for line in message_lines(layer)), "}"]
     return lines if comments is None else [*with_comments(lines, comments)]
-
-
-def message_lines(message: Message) -> list[str]:
-    """The lines of a message, in octal where a name has characters that act on a terminal."""
-    text: str = text_format.MessageToString(message, as_utf8=True)
-    text = text if visible(text) == text else text_format.MessageToString(message, as_utf8=False)
-    return text.splitlines()
 
 
 def transformations(model: Model) -> list[str]:

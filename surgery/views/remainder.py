@@ -52,12 +52,12 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     made = {top for layer in rest for top in layer.tops}
     read = dict.fromkeys(bottom for layer in rest for bottom in layer.bottoms if bottom not in made)
     text, open_inputs = write(reached, rest, [*read], [name for name in finals if name in made])
-    known = {name: shape for name in open_inputs if (shape := _fixed_shape(name, reached))}
-    unknown = [name for name in open_inputs if name not in known]
-    if known:
-        warnings.append(Worded("{}: give {}", file, Option("shapes", known)))
-    if unknown:
-        warnings.append(Worded("{}: give {} by {}", file, _names(unknown), Option("shapes")))
+    shapes = {name: shape for name in open_inputs if (shape := _fixed_shape(name, reached))}
+    open_names = [name for name in open_inputs if name not in shapes]
+    if shapes:
+        warnings.append(Worded("{}: give {}", file, Option("shapes", shapes)))
+    if open_names:
+        warnings.append(Worded("{}: give {} by {}", file, _names(open_names), Option("shapes")))
     warnings += [
         f"{file}: {layer.origin.subject} is without its fields {listed([*layer.unknown])}"
         for layer in rest
@@ -82,9 +82,9 @@ def _predict_net(
 ) -> tuple[str, Sequence[str]]:
     """The rest of a Caffe2 net, and the inputs that its init net does not fill: a predict net states no shapes."""
     from prototrt.caffe_proto.caffe2.operators import Operator
-    from prototrt.caffe_proto.caffe2.predict_text import filled_by, predict_text
+    from prototrt.caffe_proto.caffe2.predict_text import filled_blobs, predict_text
 
-    filled = filled_by(reached.model)
+    filled = filled_blobs(reached.model)
     operators = [layer for layer in rest if isinstance(layer, Operator)]
     return predict_text(reached.model.name, operators, read, outputs), [
         name for name in read if name not in filled
