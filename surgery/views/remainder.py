@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError, raise_all
@@ -32,14 +32,7 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     reached = reach(model, replace(options, outputs=None))
     finals = [name for name in reached.model.outputs if name not in inputs_of(reached.model)]
     left = [layer for layer in needed_layers(reached.model, finals) if layer not in reached.expanded]
-    between: dict[Layer, None] = {}
-    available = {*reached.shapes}
-    for layer in left:
-        if reached.shapes.keys() >= {*layer.bottoms} or (
-            available.issuperset(layer.bottoms) and layer in reached.blocked
-        ):
-            between[layer] = None
-            available.update(layer.tops)
+    between = _between(reached, left)
     rest = [layer for layer in left if layer not in between]
     warnings = [
         f"{file}: between the two parts, {layer.origin.subject} makes {_names(layer.tops)} of {_names(layer.bottoms)}"
@@ -52,18 +45,36 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     made = {top for layer in rest for top in layer.tops}
     read = dict.fromkeys(bottom for layer in rest for bottom in layer.bottoms if bottom not in made)
     text, open_inputs = write(reached, rest, [*read], [name for name in finals if name in made])
-    shapes = {name: shape for name in open_inputs if (shape := _fixed_shape(name, reached))}
-    open_names = [name for name in open_inputs if name not in shapes]
-    if shapes:
-        warnings.append(Worded("{}: give {}", file, Option("shapes", shapes)))
-    if open_names:
-        warnings.append(Worded("{}: give {} by {}", file, _names(open_names), Option("shapes")))
+    warnings += _shape_remarks(reached, open_inputs, file)
     warnings += [
         f"{file}: {layer.origin.subject} is without its fields {listed([*layer.unknown])}"
         for layer in rest
         if layer.unknown
     ]
     return Remainder(text, warnings)
+
+
+def _between(reached: Reach, left: Sequence[Layer]) -> Sequence[Layer]:
+    """The layers that the user computes: they read what the first part makes, or what others of them make."""
+    between: dict[Layer, None] = {}
+    available = {*reached.shapes}
+    for layer in left:
+        if reached.shapes.keys() >= {*layer.bottoms} or (
+            available.issuperset(layer.bottoms) and layer in reached.blocked
+        ):
+            between[layer] = None
+            available.update(layer.tops)
+    return [*between]
+
+
+def _shape_remarks(reached: Reach, inputs: Sequence[str], file: str) -> Iterator[str]:
+    """The options for shapes that the remainder does not state."""
+    shapes = {name: shape for name in inputs if (shape := _fixed_shape(name, reached))}
+    open_names = [name for name in inputs if name not in shapes]
+    if shapes:
+        yield Worded("{}: give {}", file, Option("shapes", shapes))
+    if open_names:
+        yield Worded("{}: give {} by {}", file, _names(open_names), Option("shapes"))
 
 
 def _prototxt(
