@@ -32,7 +32,7 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     reached = reach(model, replace(options, outputs=None))
     finals = [name for name in reached.model.outputs if name not in inputs_of(reached.model)]
     left = [layer for layer in needed_layers(reached.model, finals) if layer not in reached.expanded]
-    between = _between(reached, left)
+    between = _missing_layers(reached, left)
     rest = [layer for layer in left if layer not in between]
     warnings = [
         f"{file}: between the two parts, {layer.origin.subject} makes {_names(layer.tops)} of {_names(layer.bottoms)}"
@@ -54,7 +54,7 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     return Remainder(text, warnings)
 
 
-def _between(reached: Reach, left: Sequence[Layer]) -> Sequence[Layer]:
+def _missing_layers(reached: Reach, left: Sequence[Layer]) -> Sequence[Layer]:
     """The layers that the user computes: they read what the first part makes, or what others of them make."""
     between: dict[Layer, None] = {}
     available = {*reached.shapes}
