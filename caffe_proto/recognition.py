@@ -28,8 +28,9 @@ _LAYER, _LAYERS, _V1_TYPE = 100, 2, 5
 # Numbers of Caffe2's NetDef, and of its operators.
 OP, OPERATOR_TYPE = 2, 4
 _WORD_OF_NETDEF = re.compile(rb"\b(?:op|external_input|external_output)\b")
-# Numbers of ONNX's ModelProto.
+# Numbers of ONNX's ModelProto, and of Caffe's SolverState.
 _IR_VERSION, _GRAPH = 1, 7
+_ITERATION, _WEIGHTS_FILE, _HISTORY = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ ONNX = FileForm(
 PLAN = FileForm(
     "an engine", Worded("run it with `{}`, or give the net that it was built from", Command("run"))
 )
+SOLVER_STATE = FileForm("a solver state", "give the caffemodel that training saved with it")
 NPZ = FileForm("an npz file")
 HDF5, NPY = FileForm("an HDF5 file"), FileForm("an npy file")
 SAFETENSORS = FileForm("a safetensors file")
@@ -177,7 +179,10 @@ def _kind_of(head: bytes) -> FileForm | None:
     keys = {(item.number, item.wire) for item in leading_fields(head)}
     if (_LAYER, Wire.BYTES) in keys or ((_LAYERS, Wire.BYTES) in keys and _begins_v1_layer(head)):
         return CAFFEMODEL
-    return ONNX if keys >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)} else None
+    if keys >= {(_IR_VERSION, Wire.VARINT), (_GRAPH, Wire.BYTES)}:
+        return ONNX
+    of_solver = {(_ITERATION, Wire.VARINT), (_WEIGHTS_FILE, Wire.BYTES), (_HISTORY, Wire.BYTES)}
+    return SOLVER_STATE if keys >= of_solver else None
 
 
 def _kind_of_zip(head: bytes) -> FileForm:

@@ -9,6 +9,7 @@ from prototrt.caffe_proto.layer_types import Role, layer_type
 from prototrt.caffe_proto.net.size_fields import numbers_of_fields
 from prototrt.caffe_proto.schema import Message, is_layer_type
 from prototrt.caffe_proto.text.fields import FieldPath
+from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]
@@ -89,6 +90,12 @@ def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) 
         of_videos = 3 if layer.type == "VideoData" else None
         return (batch, channels or of_videos, _first(field_numbers, ("new_length",)), *size)
     return (batch, channels, *size)
+
+
+def misread_sizes(entry: LayerEntry) -> tuple[Finding, ...]:
+    """The mistakes in fields that state a size: the shape lacks what they were to say."""
+    fields = {name.rpartition(".")[2] for name in (*_BATCH, *_HEIGHT, *_WIDTH, *_SHAPES, "channels")}
+    return tuple(finding for finding in entry.findings if finding.field in fields and not finding.is_unknown)
 
 
 def _drawn_shape(param: Message, top: int) -> PartialShape | None:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, shape_from_fields
+from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, misread_sizes, shape_from_fields
 from prototrt.caffe_proto.net.training_roles import Roles, roles_of, weight_of
 from prototrt.caffe_proto.net.untangle import untangle
 from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_measure
@@ -151,11 +151,12 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        if shape and None not in shape:
+        if shape is not None and None not in shape:
             layer.input_param.shape.add().dim.extend(shape)
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
-        return LayerEntry(layer, entry.line)
+        is_whole = shape is not None and None not in shape
+        return LayerEntry(layer, entry.line, findings=() if is_whole else misread_sizes(entry))
 
     def _pass_on(self, index: int) -> _Replacement:
         """The bottoms of a layer that only serves training, under the names of its tops."""

@@ -230,6 +230,11 @@ MISTAKES = {
         "m.caffemodel: the file holds no layers, expected a caffemodel\n"
         "  fix: give the file with the weights (a mean file or a solver state has none)",
     ),
+    "solver state": (
+        b"\x08\x64\x12\x09a.weights\x1a\x05\x3a\x03\x0a\x01\x01",
+        "m.caffemodel: this is a solver state, expected a caffemodel\n"
+        "  fix: give the caffemodel that training saved with it",
+    ),
     "blob longer than its layer": (
         raw_layer(SHAPE_2_3 + PACKED).replace(b"\x3a\x20", b"\x3a\x21"),
         "m.caffemodel: the file is cut short: the field at byte 7 needs 1 bytes more\n"

@@ -54,6 +54,29 @@ SHAPES = {
 }
 
 
+MISREAD = {
+    "MemoryData": "memory_data_param { batch_size: 1 channels: 3 height: -96 width: 143 }",
+    "Data": "data_param { batch_size: 4.5 } transform_param { crop_size: 16 force_color: true }",
+    "ImageData": "image_data_param { batch_size: 2 new_height: 99999999999 new_width: 6 is_color: false }",
+}
+
+
+@pytest.mark.parametrize("kind", MISREAD)
+def test_a_size_that_is_no_number_is_told(kind: str, write: Write) -> None:
+    """Not only that a shape is missing."""
+    net = f"layer {{ name: 'in' type: '{kind}' top: 'x' {MISREAD[kind]} }}" + FC
+    (problem,) = load(write(net)).layers[0].problems
+    assert "expected a whole number from 0 to 4294967295" in str(problem)
+
+
+def test_a_size_that_no_shape_needs_may_be_wrong(write: Write) -> None:
+    net = (
+        "layer { name: 'in' type: 'Data' top: 'x' top: 'label' data_param { batch_size: 2 } transform_param {"
+        " crop_size: 16 force_color: true } memory_data_param { height: -96 } }" + FC
+    )
+    assert not load(write(net)).layers[0].problems
+
+
 @pytest.mark.parametrize("case", SHAPES)
 def test_shapes_of_inputs(case: str, write: Write) -> None:
     more, told, shape = SHAPES[case]

@@ -21,6 +21,7 @@ from prototrt.caffe_proto.recognition import (
     PLAN,
     PYTORCH,
     SAFETENSORS,
+    SOLVER_STATE,
     FileForm,
     OpenFile,
     looks_like_text,
@@ -30,9 +31,8 @@ from prototrt.caffe_proto.recognition import (
 from prototrt.converter.showing.glance.facts import FileFacts, FileKind
 
 _WHAT = "a model or its data"
-# Fields of NetParameter, SolverState and BlobProto.
+# Fields of NetParameter and BlobProto.
 _LAYERS = (2, Wire.BYTES)
-_ITERATION = (1, Wire.VARINT)
 _NUMBERS_OF_BLOB = (5, 8)
 
 
@@ -88,6 +88,7 @@ def _readers() -> dict[FileForm, Callable[[OpenFile], FileFacts]]:
         PLAN: lambda file: FileFacts.of(file, FileKind.PLAN),  # TensorRT alone knows what is in it
         PYTORCH: written.state_dict,
         SAFETENSORS: written.safetensors,
+        SOLVER_STATE: nets.solver_state,
     }
 
 
@@ -111,7 +112,7 @@ def _message(file: OpenFile, head: bytes) -> FileFacts | None:
 
     keys = [(item.number, item.wire) for item in leading_fields(head)]
     if _LAYERS in keys:
-        return (nets.solver_state if keys[0] == _ITERATION else nets.caffemodel)(file)
+        return nets.caffemodel(file)
     if any(number in _NUMBERS_OF_BLOB and wire is not Wire.VARINT for number, wire in keys):
         return arrays.mean_file(file)
     if may_be_text(head):
