@@ -284,7 +284,8 @@ def _with_its_releases(target: Target, machine: Machine) -> Target:
     assert row is not None, machine.name  # tests hold the table to that
     since = max(row.since, machine.capability.since or row.since)
     if since >= STRONGLY_TYPED_SINCE:
-        begin = max(STRONGLY_TYPED_SINCE, machine.capability.since or _first_release(machine))
+        first = releases_of(machine.capability.version)[0].since
+        begin = max(STRONGLY_TYPED_SINCE, machine.capability.since or first)
         end = "or newer" if row.last is None else f"to {version_text(row.last)}"
         return replace(
             target, runs_on=f"TensorRT {version_text(begin)} {end} on {machine.name}", release=begin
@@ -301,7 +302,3 @@ def _with_its_releases(target: Target, machine: Machine) -> Target:
         if has_half
         else f"{_CHOOSES_TYPES}, and compute capability {capability} has no float16: write float32",
     )
-
-
-def _first_release(machine: Machine) -> Release:
-    return releases_of(machine.capability.version)[0].since

@@ -19,15 +19,11 @@ _OF_NOBODY = ("root", "user", "localhost", "ubuntu")
 
 def anonymous(text: str) -> str:
     """The text with the last part alone of each path, and without the names of the user and the machine."""
-    shown = _PATH.sub(lambda match: _last_part(match[0]), text)
+    shown = _PATH.sub(lambda match: f"<path>/{PureWindowsPath(match[0]).name}", text)
     for name, word in (*((each, "<host>") for each in _hosts()), (_user(), "<user>")):
         if len(name) >= _LEAST and name.lower() not in _OF_NOBODY:
             shown = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", word, shown, flags=re.IGNORECASE)
     return shown
-
-
-def _last_part(path: str) -> str:
-    return f"<path>/{PureWindowsPath(path).name}"
 
 
 def _hosts() -> list[str]:

@@ -64,7 +64,10 @@ class Comparison:
         return self.difference.is_small
 
     def as_dict(self) -> dict[str, Any]:
-        numbers = {name: _finite(number) for name, number in asdict(self.difference).items()}
+        numbers = {  # JSON has no infinities
+            name: number if math.isfinite(number) else None
+            for name, number in asdict(self.difference).items()
+        }
         layer = self.origin.layer if self.origin else None
         facts = {"way": self.way, "against": self.against, "blob": self.blob, "layer": layer}
         return {**facts, "call": self.call, **numbers, "holds": self.holds}
@@ -107,11 +110,6 @@ def _cosine(a: Array, b: Array) -> float:
     """1 where both point the same way, also where both are zero."""
     lengths = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
     return float(a @ b) / lengths if lengths else float(not a.any() and not b.any())
-
-
-def _finite(number: float) -> float | None:
-    """JSON has no infinities."""
-    return number if math.isfinite(number) else None
 
 
 def with_all_tops(graph: Graph) -> Graph:

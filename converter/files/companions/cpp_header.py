@@ -64,7 +64,7 @@ def header_text(manifest: Mapping[str, Any], namespace: str) -> str:
     output_names = identifiers("output", [each["name"] for each in outputs])
     axes = max([_LEAST_AXES, *(len(each["shape"]) for each in [*inputs, *outputs])])
     recurrences = [
-        f"{{&{output_names[pair['output']]}, &{input_names[pair['input']]}, {_truth(pair['exposed'])}}}"
+        f"{{&{output_names[pair['output']]}, &{input_names[pair['input']]}, {str(pair['exposed']).lower()}}}"
         for pair in manifest["recurrences"]
     ]
     counts = [
@@ -135,10 +135,6 @@ def _array(kind: str, name: str, elements: Sequence[str]) -> str:
 
 def _in_braces(elements: Iterable[str]) -> str:
     return f"{{{{{', '.join(elements)}}}}}"
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def literal(text: str) -> str:

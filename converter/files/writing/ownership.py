@@ -80,10 +80,6 @@ def entry_of(file: str | os.PathLike[str]) -> object:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _is_manifest(stream: BinaryIO) -> bool:
-    return bool(_manifest(stream))
-
-
 def _manifest(stream: BinaryIO) -> Mapping[str, object]:
     """The facts of a manifest that prototrt wrote, else none."""
     try:
@@ -128,7 +124,7 @@ _PROOFS: Mapping[str, Callable[[BinaryIO], bool]] = {
     ".caffemodel": _is_caffemodel,
     KEPT_SUFFIX: lambda stream: stream.read(len(KEPT_MARK)) == KEPT_MARK,
     ".data": lambda stream: stream.read(len(DATA_MARK)) == DATA_MARK,
-    ".json": _is_manifest,
+    ".json": lambda stream: bool(_manifest(stream)),
     ".onnx": lambda stream: _MODEL_MARK.match(stream.read(_HEAD)) is not None,
     ".py": lambda stream: _MODULE_MARK.search(stream.read(_HEAD)) is not None,
     ".safetensors": lambda stream: stream.read(_HEAD)[8:].startswith(WEIGHTS_MARK),

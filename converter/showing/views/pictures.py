@@ -183,8 +183,7 @@ def _is_verification(facts: object) -> bool:
     if not isinstance(facts, dict) or not isinstance(facts.get("holds"), bool):
         return False
     rows = facts.get("comparisons")
-    return isinstance(rows, list) and all(map(_is_comparison, rows))
-
-
-def _is_comparison(row: object) -> bool:
-    return isinstance(row, dict) and all(is_cell(row.get(name)) for name, is_cell in _CELLS.items())
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and all(is_cell(row.get(name)) for name, is_cell in _CELLS.items())
+        for row in rows
+    )

@@ -117,7 +117,7 @@ def ctc_greedy_decoder(build: LayerBuilder, layer: Layer, x: Value, cont: Value 
         is_class = (is_class * runs.cast(DType.FLOAT32)).named("is_class_before_end")
     place = is_class.apply(ops.MatMul(transpose_b=True), before).named("place")
     column = build.aligned(number, 3).apply(ops.Cast(DType.FLOAT32)).named("columns")
-    is_here = _is_zero((_upright(place) - column).named("apart")) * _upright(is_class)
+    is_here = (1 - _is_nonzero((_upright(place) - column).named("apart"))) * _upright(is_class)
     # The class plus 1, so that an empty place is 0.
     moved = (is_here * _upright((best + 1).named("classes"))).named("moved")
     rows = moved.apply(ops.Reduce(ops.ReduceKind.SUM, (1,), keep=False)) - 1
@@ -171,7 +171,3 @@ def _upright(row: Value) -> Value:
 def _is_nonzero(x: Value) -> Value:
     """1 for whole numbers other than 0, and 0 for 0."""
     return abs(x).apply(ops.Clip(0, 1))
-
-
-def _is_zero(x: Value) -> Value:
-    return 1 - _is_nonzero(x)
