@@ -120,9 +120,6 @@ def refuse_misfits(
         try:
             signature.refuse_names(feed)
             sizes = signature.sizes({name: array.shape for name, array in feed.items()})
-            for value in signature.inputs:
-                if value.name in feed:
-                    signature.refuse_misfit(value, feed[value.name].shape, sizes)
             for name, value in signature.states.items():
                 expected = concrete(value.shape, sizes)
                 if name not in feed and carried.get(name, expected) != expected:

@@ -128,7 +128,7 @@ class Signature:
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The values of the symbols for inputs of these shapes, as ``{"T": 20, "N": 4}``.
 
-        Raises ``ShapeError`` for a value outside its range.
+        Raises ``ShapeError`` for a value outside its range, and for shapes that do not agree on the values.
         """
         values = [value for value in self.inputs if len(shapes.get(value.name, ())) == len(value.shape)]
         sizes: dict[str, int] = {}
@@ -136,9 +136,12 @@ class Signature:
             size = shapes[source.input.name][source.axis]
             self._refuse_outside(source, size)
             sizes[name] = source.solve(size)
+        for value in self.inputs:
+            if value.name in shapes:
+                self._refuse_misfit(value, shapes[value.name], sizes)
         return sizes
 
-    def refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: SymbolSizes) -> None:
+    def _refuse_misfit(self, value: Value, shape: tuple[int, ...], sizes: SymbolSizes) -> None:
         """Raise ``ShapeError`` unless the shape is the input's, for these sizes of the symbols."""
         expected = concrete(value.shape, sizes)
         if shape == expected:
@@ -181,9 +184,7 @@ class Signature:
             raise NetError(
                 f"states are missing: {', '.join(missing)}", fix="give all states; or none, to start at zero"
             )
-        sizes = self.sizes(shapes)
-        for name, shape in shapes.items():
-            self.refuse_misfit(states[name], shape, sizes)
+        self.sizes(shapes)
 
     @staticmethod
     def _refuse_outside(source: SymbolSource, size: int) -> None:

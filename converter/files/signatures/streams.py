@@ -75,11 +75,7 @@ class StreamRows:
         signature = self.signature
         signature.refuse_names(shapes if self.cont is None else {self.cont: (), **shapes})
         refuse_fed_states(signature, shapes, "a stream")
-        sizes = signature.sizes(shapes)
-        for value in signature.inputs:
-            if value.name in shapes:
-                signature.refuse_misfit(value, shapes[value.name], sizes)
-        return tuple(sizes.items())
+        return tuple(signature.sizes(shapes).items())
 
     def check_state(self, state: Mapping[str, object]) -> dict[str, Array]:
         """The state of one stream, in the types of the net. Raises as ``set_state()`` does."""

@@ -109,12 +109,11 @@ class CallMaker:
         shapes: dict[str, tuple[int, ...]] = {}
         for value in self._signature.inputs:
             expected = concrete(value.shape, sizes)
-            if value.name in operands:
-                self._signature.refuse_misfit(value, operands[value.name], sizes)
-            elif value.name in carried:
-                refuse_lost(value, carried[value.name], expected)
-            else:
-                fillable(value, sizes)
+            if value.name not in operands:
+                if value.name in carried:
+                    refuse_lost(value, carried[value.name], expected)
+                else:
+                    fillable(value, sizes)
             shapes[value.name] = expected
         return shapes
 

@@ -118,9 +118,7 @@ class Serving:
         feeds = {**request.feeds, **self._state_before(request)}
         sizes = signature.sizes({name: array.shape for name, array in feeds.items() if name != self.control})
         for value in signature.inputs:
-            if value.name in feeds and value.name != self.control:
-                signature.refuse_misfit(value, feeds[value.name].shape, sizes)
-            elif self.control is not None and value.name not in signature.states:
+            if self.control is not None and (value.name == self.control or value.name not in feeds):
                 feeds[value.name] = _over_steps(feeds[self.control], fillable(value, sizes, "input"))
         signature.refuse_names(feeds)
         first = feeds[signature.inputs[0].name]
