@@ -138,7 +138,7 @@ def _in_braces(elements: Iterable[str]) -> str:
 
 
 def literal(text: str) -> str:
-    """A string literal with exactly these characters, in UTF-8."""
+    """A string literal of C++, and of protobuf's text form, with exactly these characters, in UTF-8."""
     return f'"{"".join(map(_octal, text.encode("utf-8", "surrogateescape")))}"'
 
 

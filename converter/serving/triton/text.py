@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from prototrt.converter.files.companions.cpp_header import literal
+
 
 class Enum(str):
     """A value of an enumeration, which is written without quotes: ``TYPE_FP32``."""
@@ -50,19 +52,7 @@ def _scalar(value: Scalar) -> str:
     if isinstance(value, Enum):
         return str(value)
     if isinstance(value, str):
-        return _quote(value)
+        return literal(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
-
-
-def _quote(text: str) -> str:
-    """In quotes; bytes beyond printable ASCII are written as octal numbers."""
-    return '"' + "".join(_character(byte) for byte in text.encode()) + '"'
-
-
-def _character(byte: int) -> str:
-    char = chr(byte)
-    if char in '"\\':
-        return f"\\{char}"
-    return char if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
