@@ -16,7 +16,6 @@ from prototrt.caffe_proto.common.records import dataclass
 
 Version: TypeAlias = tuple[int, int]
 """A release, or a compute capability: 8.6 is ``(8, 6)``."""
-TABLE: Mapping[str, Any] = json.loads((Path(__file__).parent / "machines.json").read_text(encoding="utf-8"))
 _VENDOR = "nvidia geforce tesla quadro jetson gpu module developer kit generation edition blackwell server workstation"
 _VARIANTS = "ti super laptop mobile max q d pcie nvl"
 _IGNORED = {*_VENDOR.split(), *_VARIANTS.split()}
@@ -105,23 +104,28 @@ def version_text(number: Version) -> str:
     return f"{number[0]}.{number[1]}"
 
 
-def _or_none(text: str | None) -> Version | None:
-    return None if text is None else version(text)
+def _with_versions(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table, where versions are numbers."""
+    versions = ("capability", "since", "last", "oldest", "newest", "tensorrt")
+    return {key: version(cell) if key in versions and cell else cell for key, cell in row.items()}
 
 
+TABLE: Mapping[str, Any] = json.loads(
+    Path(__file__).with_name("machines.json").read_text(encoding="utf-8"), object_hook=_with_versions
+)
 CAPABILITIES: Mapping[Version, Capability] = {
-    version(row["capability"]): Capability(
-        version(row["capability"]), row["architecture"], tuple(row["types"]), _or_none(row.get("since"))
+    row["capability"]: Capability(
+        row["capability"], row["architecture"], tuple(row["types"]), row.get("since")
     )
     for row in TABLE["capabilities"]
 }
 RELEASES: Mapping[str, Sequence[ReleaseRange]] = {
     backend: [
         ReleaseRange(
-            version(row["since"]),
-            _or_none(row["last"]),
-            version(row["oldest"]),
-            _or_none(row["newest"]),
+            row["since"],
+            row["last"],
+            row["oldest"],
+            row["newest"],
             tuple(map(version, row.get("named", ()))),
             row.get("refuses", False),
         )
@@ -135,24 +139,18 @@ SYSTEMS: Sequence[System] = [
         row["system"],
         row["target"],
         row["cuda"],
-        _or_none(row["tensorrt"]),
+        row["tensorrt"],
         tuple(map(version, row["capabilities"])),
         tuple(row.get("machines", ())),
     )
     for row in TABLE["systems"]
 ]
 MACHINES: Sequence[Machine] = [
-    Machine(
-        row["name"],
-        tuple(row["names"]),
-        CAPABILITIES[version(row["capability"])],
-        row["target"],
-        row.get("dla"),
-    )
+    Machine(row["name"], tuple(row["names"]), CAPABILITIES[row["capability"]], row["target"], row.get("dla"))
     for row in TABLE["machines"]
 ]
 TRTEXEC_WORDS: Mapping[str, tuple[Version, Version | None]] = {
-    row["word"]: (version(row["since"]), _or_none(row["last"])) for row in TABLE["trtexec"]
+    row["word"]: (row["since"], row["last"]) for row in TABLE["trtexec"]
 }
 """Options of trtexec: the first release that has each, and the last one if a release has removed it."""
 
