@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prototrt.caffe_proto.common import errors
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.sources import parsed
+from prototrt.tests.sources import nodes_of
 
 _NAMED = ("Option", "Command")
 _ERRORS = {
@@ -62,9 +62,9 @@ def _places_in(path: Path) -> Iterator[AdvicePlace]:
     text = path.read_text(encoding="utf-8")
     if not any(f"{name}(" in text for name in _NAMED):
         return  # to parse all modules takes seconds
-    tree = parsed(path)
-    above = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
-    for node in ast.walk(tree):
+    nodes = nodes_of(path)
+    above = {inner: outer for outer in nodes for inner in ast.iter_child_nodes(outer)}
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMED):
             continue
         chain = [node, *_outer(node, above)]

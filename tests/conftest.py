@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -35,8 +36,16 @@ def pytest_collection() -> Generator[None, object, object]:
     """All tests stay, so there is no garbage to look for: that would take a third of the time."""
     with without_collector():
         result = yield
+    _let_loggers_propagate()
     gc.freeze()  # a test that looks for garbage searches what it has made
     return result
+
+
+def _let_loggers_propagate() -> None:
+    """PyTorch has 40 loggers that do not: pytest would attach its handlers to each of them, six times a test."""
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger) and not logger.name.startswith("prototrt"):
+            logger.propagate = True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,12 +6,24 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from prototrt.caffe_proto.common.memory import without_collector
+
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    with without_collector():  # all of it stays
+        return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @cache
 def nodes_of(path: Path) -> list[ast.AST]:
-    return [*ast.walk(parsed(path))]
+    """All nodes, from the outermost on, as from `ast.walk`, which takes nearly twice as long."""
+    nodes: list[ast.AST] = [parsed(path)]
+    for node in nodes:
+        for name in node._fields:
+            inner = getattr(node, name, None)
+            if isinstance(inner, ast.AST):
+                nodes.append(inner)
+            elif isinstance(inner, list):
+                nodes += [each for each in inner if isinstance(each, ast.AST)]
+    return nodes

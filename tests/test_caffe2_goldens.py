@@ -10,8 +10,8 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
-from prototrt.tests.samples import families_of, one_of_each
-from prototrt.tests.small_nets import WAYS, is_sound
+from prototrt.tests.samples import families_of, kinds_in_sequence, on_ways, one_of_each
+from prototrt.tests.small_nets import is_sound
 
 CASES = caffe2_cases()
 
@@ -36,10 +36,12 @@ def marks_of(case: Caffe2Case) -> pytest.MarkDecorator:
     return pytest.mark.exhaustive if str(case).endswith(SLOW_TO_BUILD) else pytest.mark.slow
 
 
-@pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(
-    ("case", "sequence"),
-    [pytest.param(case, way, id=f"{case}-{way}") for case in CASES for way in sequences(case)],
+    ("case", "sequence", "on"),
+    on_ways(
+        [(case, sequence) for case in CASES for sequence in sequences(case)],
+        lambda case, sequence: kinds_in_sequence(case.operators, case, sequence),
+    ),
 )
 def test_golden(case: Caffe2Case, sequence: Form, on: Way) -> None:
     case.check(prototrt.Session(case.rewritten(sequence), on=on, cut=True).run(case.arrays("inputs")))

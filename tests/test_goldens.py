@@ -7,7 +7,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.golden_cases import Case, caffe_cases, check, recurrent_runs, rewritten
-from prototrt.tests.samples import one_of_each
+from prototrt.tests.samples import kinds_in_sequence, on_ways, one_of_each
 from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = caffe_cases()
@@ -28,8 +28,10 @@ def test_golden_of_sizes_that_depend_on_data(case: Case, on: Way) -> None:
     check(case, on)
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize(("case", "sequence"), recurrent_runs(), ids=str)
+@pytest.mark.parametrize(
+    ("case", "sequence", "on"),
+    on_ways(recurrent_runs(), lambda case, sequence: kinds_in_sequence(case.layer_types, case, sequence)),
+)
 def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check(case, on, sequence)
 

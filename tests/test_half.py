@@ -23,8 +23,8 @@ from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.samples import families_of, one_of_each
-from prototrt.tests.small_nets import WAYS, inputs_of, is_sound, loaded, op, stored
+from prototrt.tests.samples import families_of, kinds_in_sequence, on_ways, one_of_each
+from prototrt.tests.small_nets import inputs_of, is_sound, loaded, op, stored
 
 NET = [str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")]
 CASES = [case for case in caffe_cases() if str(case) != "filter"]
@@ -46,17 +46,14 @@ def test_nets_have_products() -> None:
     assert {"pool_ave_pad", "softmax_channels", "argmax_axis"}.isdisjoint(names)
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", HALVED, ids=str)
+@pytest.mark.parametrize(("case", "on"), on_ways([(case,) for case in HALVED], lambda case: case.layer_types))
 def test_golden_in_float16(case: Case, on: Way) -> None:
     check_half(case, on)
 
 
-@pytest.mark.parametrize("on", WAYS)
 @pytest.mark.parametrize(
-    ("case", "sequence"),
-    recurrent_runs(),
-    ids=str,
+    ("case", "sequence", "on"),
+    on_ways(recurrent_runs(), lambda case, sequence: kinds_in_sequence(case.layer_types, case, sequence)),
 )
 def test_recurrent_golden_in_float16_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check_half(case, on, sequence)

@@ -90,6 +90,11 @@ def test_builds(case: Case) -> None:
 @pytest.mark.parametrize("case", VARYING, ids=str)
 def test_batch_varies(case: Case) -> None:
     check(case, "network", BATCHES)
+
+
+@pytest.mark.trt
+@pytest.mark.parametrize("case", one_of_each(VARYING, lambda case: [case.type]), ids=str)
+def test_builds_for_batches_that_vary(case: Case) -> None:
     assert has_engine(case.graph(BATCHES))
 
 

@@ -30,6 +30,7 @@ from prototrt.surgery.layers.recurrent.options import (
     size,
 )
 from prototrt.surgery.layers.recurrent.recurrent_types import RECURRENT_TYPES
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import inputs_of, loaded
 
 RECURRENT = message_class("RecurrentParameter").DESCRIPTOR
@@ -190,10 +191,11 @@ FEW = settings(max_examples=2, phases=(Phase.explicit, Phase.reuse, Phase.genera
 CASES = [(kind, option) for kind, family in RECURRENT_TYPES.items() for option in sorted(family.options)]
 
 
-@pytest.mark.parametrize(("kind", "option"), CASES)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case), ids="-".join)
 @FEW
 @given(data=st.data())
-def test_a_sequence_gives_what_it_gives_alone(kind: str, option: str, data: st.DataObject) -> None:
+def test_a_sequence_gives_what_it_gives_alone(case: tuple[str, str], data: st.DataObject) -> None:
+    kind, option = case
     fields = data.draw(parameters(kind, option))
     layer = Layer(kind, fields, data.draw(st.integers(0, RECURRENT_TYPES[kind].statics)))
     check(data, layer)

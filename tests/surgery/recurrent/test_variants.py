@@ -10,8 +10,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.samples import one_of_each
-from prototrt.tests.small_nets import WAYS
+from prototrt.tests.samples import kinds_in_sequence, on_ways, one_of_each
 
 CASES = recurrent_cases()
 
@@ -20,10 +19,16 @@ def sequences(case: RecurrentCase) -> list[str]:
     return ["loop", "unroll", "step"] if case.steps == 1 else ["loop", "unroll"]
 
 
-@pytest.mark.parametrize("on", WAYS)
+def cell(case: RecurrentCase) -> str:
+    return "lstm" if case.folder.parent.name == "variants" else case.folder.name.partition("_")[0]
+
+
 @pytest.mark.parametrize(
-    ("case", "sequence"),
-    [pytest.param(case, name, id=f"{case}-{name}") for case in CASES for name in sequences(case)],
+    ("case", "sequence", "on"),
+    on_ways(
+        [(case, sequence) for case in CASES for sequence in sequences(case)],
+        lambda case, sequence: kinds_in_sequence([cell(case)], case, sequence),
+    ),
 )
 def test_golden(case: RecurrentCase, sequence: Form, on: Way, tmp_path: Path) -> None:
     net = case.net()

@@ -21,6 +21,7 @@ from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.command_line import run
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import inputs_of, loaded, numbers
 
 DIGITS = ROOT / "samples" / "digits"
@@ -51,7 +52,15 @@ def state_of(graph: Graph) -> dict[str, Array]:
     return module_text(lowered(graph, "torch"), "net.safetensors").arrays
 
 
-@pytest.mark.parametrize("case", [*caffe_cases(), *fork_cases(), *caffe2_cases()], ids=str)
+def kinds(case: Case | Caffe2Case) -> set[str]:
+    types = case.operators if isinstance(case, Caffe2Case) else case.layer_types
+    return {*types, *{case.folder.name} & {*KEPT}}
+
+
+NETS: list[Case | Caffe2Case] = [*caffe_cases(), *fork_cases(), *caffe2_cases()]
+
+
+@pytest.mark.parametrize("case", one_of_each(NETS, kinds), ids=str)
 def test_blobs_come_back(case: Case | Caffe2Case) -> None:
     """From the state dict of every net: all blobs, or others that give the same numbers, of its tensors."""
     graph = graph_of(case)
