@@ -25,6 +25,10 @@ settings.register_profile("thorough", settings.get_profile("busy"), max_examples
 settings.load_profile("quick")
 
 
+collect_ignore = ["goldens", "fuzz/corpus"]
+"""Hundreds of folders without a test, each of which pytest would look into."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-goldens", action="store_true", help="rewrite the expected texts; review their diff"

@@ -26,7 +26,7 @@ def one_of_each(cases: Iterable[Case], kinds: Callable[[Case], Collection[str]])
     return [pytest.param(case, marks=() if case in first else pytest.mark.exhaustive) for case in listed]
 
 
-def on_ways(runs: Iterable[tuple[Any, ...]], kinds: Callable[..., Collection[Any]]) -> list[Any]:
+def runs_on_ways(runs: Iterable[tuple[Any, ...]], kinds: Callable[..., Collection[Any]]) -> list[Any]:
     """The runs as parameters, each with a way of running it. All run on the reference.
 
     On the other ways, those whose kinds all come in runs with fewer kinds are exhaustive.

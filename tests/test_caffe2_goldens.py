@@ -10,7 +10,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
-from prototrt.tests.samples import families_of, kinds_in_sequence, on_ways, one_of_each
+from prototrt.tests.samples import families_of, kinds_in_sequence, one_of_each, runs_on_ways
 from prototrt.tests.small_nets import is_sound
 
 CASES = caffe2_cases()
@@ -38,7 +38,7 @@ def marks_of(case: Caffe2Case) -> pytest.MarkDecorator:
 
 @pytest.mark.parametrize(
     ("case", "sequence", "on"),
-    on_ways(
+    runs_on_ways(
         [(case, sequence) for case in CASES for sequence in sequences(case)],
         lambda case, sequence: kinds_in_sequence(case.operators, case, sequence),
     ),

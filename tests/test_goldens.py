@@ -7,7 +7,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.golden_cases import Case, caffe_cases, check, recurrent_runs, rewritten
-from prototrt.tests.samples import kinds_in_sequence, on_ways, one_of_each
+from prototrt.tests.samples import kinds_in_sequence, one_of_each, runs_on_ways
 from prototrt.tests.small_nets import WAYS, is_sound
 
 CASES = caffe_cases()
@@ -30,7 +30,9 @@ def test_golden_of_sizes_that_depend_on_data(case: Case, on: Way) -> None:
 
 @pytest.mark.parametrize(
     ("case", "sequence", "on"),
-    on_ways(recurrent_runs(), lambda case, sequence: kinds_in_sequence(case.layer_types, case, sequence)),
+    runs_on_ways(
+        recurrent_runs(), lambda case, sequence: kinds_in_sequence(case.layer_types, case, sequence)
+    ),
 )
 def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check(case, on, sequence)

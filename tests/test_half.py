@@ -23,7 +23,7 @@ from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.samples import families_of, kinds_in_sequence, on_ways, one_of_each
+from prototrt.tests.samples import families_of, kinds_in_sequence, one_of_each, runs_on_ways
 from prototrt.tests.small_nets import inputs_of, is_sound, loaded, op, stored
 
 NET = [str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")]
@@ -46,14 +46,18 @@ def test_nets_have_products() -> None:
     assert {"pool_ave_pad", "softmax_channels", "argmax_axis"}.isdisjoint(names)
 
 
-@pytest.mark.parametrize(("case", "on"), on_ways([(case,) for case in HALVED], lambda case: case.layer_types))
+@pytest.mark.parametrize(
+    ("case", "on"), runs_on_ways([(case,) for case in HALVED], lambda case: case.layer_types)
+)
 def test_golden_in_float16(case: Case, on: Way) -> None:
     check_half(case, on)
 
 
 @pytest.mark.parametrize(
     ("case", "sequence", "on"),
-    on_ways(recurrent_runs(), lambda case, sequence: kinds_in_sequence(case.layer_types, case, sequence)),
+    runs_on_ways(
+        recurrent_runs(), lambda case, sequence: kinds_in_sequence(case.layer_types, case, sequence)
+    ),
 )
 def test_recurrent_golden_in_float16_in_every_sequence(case: Case, sequence: Form, on: Way) -> None:
     check_half(case, on, sequence)

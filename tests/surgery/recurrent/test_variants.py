@@ -10,7 +10,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.samples import kinds_in_sequence, on_ways, one_of_each
+from prototrt.tests.samples import kinds_in_sequence, one_of_each, runs_on_ways
 
 CASES = recurrent_cases()
 
@@ -25,7 +25,7 @@ def cell(case: RecurrentCase) -> str:
 
 @pytest.mark.parametrize(
     ("case", "sequence", "on"),
-    on_ways(
+    runs_on_ways(
         [(case, sequence) for case in CASES for sequence in sequences(case)],
         lambda case, sequence: kinds_in_sequence([cell(case)], case, sequence),
     ),
