@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from prototrt.converter.files.companions.manifest_reading import WRONG, signatur
 from prototrt.converter.options import BuildOptions
 from prototrt.converter.showing.glance.facts import Fact, FileFacts, FileKind
 from prototrt.converter.trtexec import trtexec_command
-from prototrt.surgery.ir import Range
 from prototrt.surgery.ir.shapes import ranges, sizes
 
 _NET_AND_WEIGHTS = ("prototxt", "weights", "predict_net", "init_net")
@@ -121,36 +120,24 @@ def _value(content: bytes) -> Any:
 
 
 def _facts(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Fact]]:
-    """The facts that a manifest states. Keys that are missing or have another type are left out."""
+    """The facts that a manifest states. What is missing or has another type is left out."""
     for key, name in (("network", "net"), ("precision", "precision")):
         if isinstance(manifest.get(key), str):
             yield name, manifest[key]
     for role, source in _mapping(manifest.get("sources")).items():
         yield str(role), str(_mapping(source).get("file"))
-    for name in ("inputs", "outputs"):
-        yield name, [_binding(each) for each in _list(manifest.get(name))]
-    if varying := dict(_varying_sizes(manifest)):
-        yield "sizes", ranges(varying)
-    if pairs := [_mapping(each) for each in _list(manifest.get("recurrences"))]:
-        yield "state", [f"{pair.get('output')} -> {pair.get('input')}" for pair in pairs]
+    with suppress(*WRONG):
+        signature = signature_of_manifest(manifest)
+        for name, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):
+            yield name, [f"{value.name} {value.dtype.value} {sizes(value.shape)}" for value in values]
+        if signature.symbols:
+            yield "sizes", ranges(signature.symbols)
+        if signature.recurrences:
+            yield "state", [f"{pair.output.name} -> {pair.input.name}" for pair in signature.recurrences]
     if tensorrt := _mapping(manifest.get("tensorrt")):
         yield "built by", f"TensorRT {tensorrt.get('version')} ({tensorrt.get('flavour')})"
     if files := [str(_mapping(each).get("file")) for each in _mapping(manifest.get("files")).values()]:
         yield "files", files
-
-
-def _binding(content: Any) -> str:
-    binding = _mapping(content)
-    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in _list(binding.get("shape")))
-    return f"{binding.get('name')} {binding.get('dtype')} {sizes(shape)}"
-
-
-def _varying_sizes(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Range]]:
-    """The names of sizes that vary, and their ranges. Formulas of names are left out."""
-    for each in _list(manifest.get("inputs")):
-        for name, span in _mapping(_mapping(each).get("profile")).items():
-            if re.fullmatch(r"[\w.]+", str(name)) and len(_list(span)) == 3:
-                yield str(name), Range(*span)
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

@@ -88,11 +88,22 @@ MANIFEST = {
     "format": 1,
     "tool": {"name": "prototrt", "version": "0.3.0"},
     "network": "net",
-    "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
-    "outputs": [{"name": "y", "dtype": "float32", "shape": [1]}],
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": ["N", 3], "profile": {"N": [1, 2, 4]}},
+        {"name": "h_0", "dtype": "float32", "shape": [1], "profile": {}},
+    ],
+    "outputs": [
+        {"name": "y", "dtype": "float32", "shape": [1], "profile": {}},
+        {"name": "h_T", "dtype": "float32", "shape": [1], "profile": {}},
+    ],
     "recurrences": [{"input": "h_0", "output": "h_T"}],
 }
-FACTS_OF_MANIFEST = {"inputs": ["x float32 [N]x3"], "outputs": ["y float32 1"], "state": ["h_T -> h_0"]}
+FACTS_OF_MANIFEST = {
+    "inputs": ["x float32 [N]x3", "h_0 float32 1"],
+    "outputs": ["y float32 1", "h_T float32 1"],
+    "sizes": "N is 1 to 4, usually 2",
+    "state": ["h_T -> h_0"],
+}
 SCALES = {
     "format": 1,
     "network": "net",
