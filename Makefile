@@ -43,7 +43,7 @@ test-slow: $(VENV)/installed-dev
 	-@test -e $(ACTIONLINT) || $(MAKE) --no-print-directory $(ACTIONLINT)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'slow and not exhaustive' $$(grep -rl --include='*.py' 'mark\.slow' tests)
 
-# All faults, plans, geometries and programs of which the parts above try a sample.
+# All faults, plans, geometries, programs, and ways of nets, of which the parts above try a sample.
 test-exhaustive: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m exhaustive
 

@@ -55,7 +55,7 @@ def test_fork_golden_in_half(case: Case) -> None:
                 assert np.abs(same_class[:, 2:] - row[2:]).max(1).min() < ROUNDED, row
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.layer_types), ids=str)
 def test_fork_golden_of_numbers_in_half(case: Case) -> None:
     """Where no decision hangs on the numbers, all of them are within the tolerance of the index for float16."""
     inputs, expected = case.arrays("inputs")[0], case.arrays("outputs")[0]

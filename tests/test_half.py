@@ -75,9 +75,11 @@ LARGE = "caffe2-ff_regions"
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=pytest.mark.slow if str(case) == LARGE else ())
-        for case in caffe2_cases()
-        if str(case) not in DECIDE_BY_FEATURES
+        *one_of_each(
+            [case for case in caffe2_cases() if str(case) not in (*DECIDE_BY_FEATURES, LARGE)],
+            lambda case: case.operators,
+        ),
+        *(pytest.param(case, marks=pytest.mark.slow) for case in caffe2_cases() if str(case) == LARGE),
     ],
     ids=str,
 )

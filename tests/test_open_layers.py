@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -12,7 +13,8 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.surgery.ir import Array, Graph, Range, size_at, size_from_text
-from prototrt.tests.small_nets import WAYS, has_engine, numbers, op, rewritten, stored
+from prototrt.tests.samples import runs_on_ways
+from prototrt.tests.small_nets import has_engine, numbers, op, rewritten, stored
 
 Named = Sequence[int | str]
 
@@ -179,8 +181,11 @@ def fixed_at(case: OpenCase, place: int) -> tuple[dict[str, Array], dict[str, Ar
     return feeds, prototrt.Session(graph).run(feeds)
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
+def words(case: OpenCase) -> set[str]:
+    return {case.kind, *re.findall(r"\w+(?=:)", case.fields)}
+
+
+@pytest.mark.parametrize(("case", "on"), runs_on_ways([(case,) for case in CASES], words))
 def test_five_sizes(case: OpenCase, on: Way) -> None:
     session = prototrt.Session(case.graph, on=on)
     for place in range(5):

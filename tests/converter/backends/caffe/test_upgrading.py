@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,6 +22,7 @@ from prototrt.surgery.ir import Array, Value, fixed
 from prototrt.tests.command_line import DIGITS, STREAM, WEIGHTS, done, run
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called
 from prototrt.tests.odd_names import NAMES, TEXTS, quoted
+from prototrt.tests.samples import one_of_each
 from prototrt.tests.tools import caffemodel_writer
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -133,12 +135,18 @@ def _check(case: Case, results: list[dict[str, Array]]) -> None:
             np.testing.assert_allclose(computed[name], array, relative, absolute, err_msg=name)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def words(case: Case) -> set[str]:
+    """The layer types of a net, and the fields that it states."""
+    text = (case.folder / "model.prototxt").read_text()
+    return {*case.layer_types, *re.findall(r"\w+(?=:)", text)}
+
+
+@pytest.mark.parametrize("case", one_of_each(CASES, words), ids=str)
 def test_an_upgraded_net_computes_what_caffe_computed(case: Case, tmp_path: Path) -> None:
     _check(case, upgraded(case, tmp_path, "parsed"))
 
 
-@pytest.mark.parametrize("case", RECURRENT, ids=str)
+@pytest.mark.parametrize("case", one_of_each(RECURRENT, words), ids=str)
 def test_written_out_steps_compute_what_caffe_computed(case: Case, tmp_path: Path) -> None:
     _check(case, upgraded(case, tmp_path, "rewritten"))
     types = {layer.type for layer in prototrt.load(tmp_path / "new.prototxt").layers}
