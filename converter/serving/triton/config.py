@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.options import Platform
 from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.text import Enum, Field, Message
 from prototrt.surgery.ir import DType, Recurrence, Shape, Value, computable, range_of
 
+LABELS = "labels.txt"
+"""The file with the names of classes, in the folder of a model."""
 IDLE_SECONDS = 60
 """After this time without a request, a sequence ends: its client is gone."""
 MOST_SEQUENCES = 1024
@@ -22,28 +23,19 @@ _TYPES = {DType.FLOAT32: "FP32", DType.FLOAT16: "FP16", DType.INT32: "INT32", DT
 _START_FIELDS = {DType.FLOAT32: "fp32_false_true", DType.INT32: "int32_false_true"}
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """The file with the names of the classes of an output."""
-
-    output: str
-    file: str
-
-
 def config_of(
-    served: ServedGraph,
-    name: str,
-    platform: Platform,
-    on_gpu: bool,
-    labels: Labels | None = None,
+    served: ServedGraph, name: str, platform: Platform, on_gpu: bool, labelled: str | None = None
 ) -> Message:
-    """The config of a model. ``on_gpu`` is where a model in Python runs; the other platforms find out themselves."""
+    """The config of a model. ``labelled`` is the output whose classes have names.
+
+    ``on_gpu`` is where a model in Python runs; the other platforms find out themselves.
+    """
     config: dict[str, Field] = {
         "name": name,
         "backend": platform,
         "max_batch_size": served.batch,
         "input": [_tensor(value, served) for value in served.inputs],
-        "output": [_output(value, served, labels) for value in served.outputs],
+        "output": [_output(value, served, labelled) for value in served.outputs],
     }
     keeps_state = served.is_stateful and platform != "python"
     if served.is_stateful:
@@ -64,10 +56,10 @@ def _tensor(value: Value, served: ServedGraph) -> dict[str, Field]:
     return facts if sizes else {**facts, "reshape": {"shape": []}}
 
 
-def _output(value: Value, served: ServedGraph, labels: Labels | None) -> Message:
+def _output(value: Value, served: ServedGraph, labelled: str | None) -> Message:
     facts = _tensor(value, served)
-    if labels is not None and labels.output == value.name:
-        facts["label_filename"] = labels.file
+    if value.name == labelled:
+        facts["label_filename"] = LABELS
     return facts
 
 

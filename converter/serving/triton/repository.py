@@ -31,14 +31,14 @@ from prototrt.converter.files.writing.texts import check_text
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.product import Product
 from prototrt.converter.running.data.labels import read_labels
-from prototrt.converter.serving.triton.config import Labels, config_of, initial_file, outputs_with
+from prototrt.converter.serving.triton.config import LABELS, config_of, initial_file, outputs_with
 from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.serving import INITIAL_STATE, MODEL, PLAN
 from prototrt.converter.serving.triton.text import text_of
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""
-CONFIG, LABELS, VERSION = "config.pbtxt", "labels.txt", "1"
+CONFIG, VERSION = "config.pbtxt", "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _free_folder(repository: str | os.PathLike[str], name: str) -> Path:
     return folder
 
 
-def _labels(file: str, served: ServedGraph) -> tuple[Labels, str]:
+def _labels(file: str, served: ServedGraph) -> tuple[str, str]:
     """Which output the labels are for, and their text. Raises ``OptionsError`` if it is not clear."""
     lines = read_labels(file)
     candidates = outputs_with(served, len(lines))
@@ -181,7 +181,7 @@ def _labels(file: str, served: ServedGraph) -> tuple[Labels, str]:
             if candidates
             else "give a file with one line for each class",
         )
-    return Labels(candidates[0].name, LABELS), "".join(f"{line}\n" for line in lines)
+    return candidates[0].name, "".join(f"{line}\n" for line in lines)
 
 
 def _write_version(
@@ -194,13 +194,10 @@ def _write_version(
     needs_plan = platform == "tensorrt" and backend == "auto"
     if backend == "auto":
         converting = ConvertOptions(target=_BUILT_THERE if needs_plan else None)
-        manifest = Product(file=str(version / MODEL), converting=converting).write(graph)
+        product = Product(file=str(version / MODEL), converting=converting)
     else:
-        product = Product(
-            file=str(version / PLAN),
-            building=replace(building, backend=backend),
-        )
-        manifest = product.write(graph)
+        product = Product(file=str(version / PLAN), building=replace(building, backend=backend))
+    manifest = product.write(graph)
     if platform == "python":
         # Triton imports it. Here it cannot be imported.
         shutil.copyfile(Path(__file__).with_name("python_model.py"), version / "model.py")
