@@ -38,25 +38,28 @@ def blocked_layers(
 ) -> dict[Layer, list[ConversionError]]:
     """The layers that cannot be expanded with any bottoms, and why: no rule, or an error in the text.
 
-    The fields of a type without a rule are not reported: they are unknown because the type is. A type
-    without a rule is reported once, not for each of its layers, and so is an unknown field.
+    The fields of a type without a rule are not reported: they are unknown because the type is. Bottoms that no layer
+    makes are. A type without a rule is reported once, not for each of its layers, and so is an unknown field.
     """
-    blocked: dict[Layer, list[ConversionError]] = {}
+    blocked: dict[Layer, Sequence[ConversionError]] = {}
     without_rule: dict[tuple[str, str], list[Layer]] = {}
     for layer in layers:
+        problems = layer.problems
         if framework.rule_of(layer) is None:
             without_rule.setdefault((layer.type, framework.kind_of(layer)), []).append(layer)
-        elif layer.problems:
-            is_free = framework.user_rule_of(layer) is not None  # it may read fields that the framework lacks
-            if problems := [error for error in layer.problems if not (is_free and error.is_unknown_field)]:
-                blocked[layer] = problems
+            problems = tuple(error for error in problems if isinstance(error, MissingBlobError))
+        elif framework.user_rule_of(layer) is not None:  # it may read fields that the framework lacks
+            problems = tuple(error for error in problems if not error.is_unknown_field)
+        if problems:
+            blocked[layer] = problems
     if not blocked and not without_rule:
         return {}
-    blocked = _with_shape_options(blocked, model, layers)
+    advised = _with_shape_options(blocked, model, layers)
     for number, (first, *others) in enumerate(without_rule.values()):
-        blocked[first] = [_without_rule(first, others, framework, is_advised=number < _MOST_ADVISED)]
-        blocked.update((layer, []) for layer in others)
-    return _without_duplicates(blocked)
+        error = _without_rule(first, others, framework, is_advised=number < _MOST_ADVISED)
+        advised[first] = [error, *advised.get(first, ())]
+        advised.update((layer, advised.get(layer, [])) for layer in others)
+    return _without_duplicates(advised)
 
 
 def _without_duplicates(blocked: Mapping[Layer, list[ConversionError]]) -> dict[Layer, list[ConversionError]]:
