@@ -11,6 +11,7 @@ if __name__ == "__main__" and not getattr(sys.flags, "safe_path", sys.flags.isol
     sys.path.pop(0)  # the current folder: what lies there is not to be imported, not even by the next lines
 
 import atexit
+import gc
 import os
 import signal
 from contextlib import suppress
@@ -33,6 +34,7 @@ def convert_main() -> None:
 
 
 def _run(name: str) -> None:
+    gc.set_threshold(_MANY_OBJECTS)
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is signal.SIG_DFL:  # until the command has children to end
             signal.signal(number, lambda number, frame: os._exit(128 + number))
@@ -61,6 +63,8 @@ def _run(name: str) -> None:
 
 
 _STOPPED = 130
+_MANY_OBJECTS = 100_000
+"""New ones before Python's collector searches for garbage: those of imports stay, so that it would find nothing."""
 
 
 def _end(code: int) -> None:

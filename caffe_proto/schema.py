@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from google.protobuf import descriptor_pool, message_factory
+from google.protobuf import message
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.internal import api_implementation
 
 from prototrt.caffe_proto.common.wire import fields
 from prototrt.caffe_proto.layer_types import LAYER_TYPES
@@ -21,23 +22,41 @@ Message: TypeAlias = Any
 
 _DESCRIPTORS = Path(__file__).with_name("caffe.binpb")
 _OF_ANY_LAYER = ("transform_param", "loss_param")
+_IN_C: Any = getattr(api_implementation, "_c_module", None)
+"""Protobuf's messages in C, if they are. Its modules for pools and classes would import all that it has in Python, and
+make the classes of all messages."""
 
 
 @cache
-def private_pool(descriptors: Path) -> descriptor_pool.DescriptorPool:
+def private_pool(descriptors: Path) -> Any:
     """A pool with only the descriptors that ``make proto`` made from a .proto file."""
-    files = descriptors.read_bytes()
-    pool = descriptor_pool.DescriptorPool()
+    files, pool = descriptors.read_bytes(), _IN_C.DescriptorPool() if _IN_C else _pool_in_python()
     for file in fields(files, 0, len(files)):  # the one field of a FileDescriptorSet
         pool.AddSerializedFile(files[file.start : file.end])
     return pool
 
 
+def _pool_in_python() -> Any:
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    return DescriptorPool()
+
+
+def class_of(name: str, descriptors: Path) -> Message:
+    """The class of a message, as in ``class_of("caffe2.NetDef", path)``, by such a file."""
+    descriptor = private_pool(descriptors).FindMessageTypeByName(name)
+    if _IN_C:
+        facts = {"DESCRIPTOR": descriptor, "__module__": None}
+        return _IN_C.MessageMeta(descriptor.name, (message.Message,), facts)
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(descriptor)
+
+
 @cache
 def message_class(name: str) -> Message:
     """The class of a message of caffe.proto, as in ``message_class("NetParameter")``."""
-    descriptor = private_pool(_DESCRIPTORS).FindMessageTypeByName(f"caffe.{name}")
-    return message_factory.GetMessageClass(descriptor)
+    return class_of(f"caffe.{name}", _DESCRIPTORS)
 
 
 def enum_name(enum: str, number: int) -> str | None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from google.protobuf import message_factory
-
-from prototrt.caffe_proto.schema import Message, private_pool
+from prototrt.caffe_proto.schema import Message, class_of
 
 _DESCRIPTORS = Path(__file__).with_name("caffe2.binpb")
 
@@ -18,7 +16,7 @@ _DESCRIPTORS = Path(__file__).with_name("caffe2.binpb")
 @cache
 def message_class(name: str) -> Message:
     """The class of a message of caffe2.proto, as in ``message_class("NetDef")``."""
-    return message_factory.GetMessageClass(private_pool(_DESCRIPTORS).FindMessageTypeByName(f"caffe2.{name}"))
+    return class_of(f"caffe2.{name}", _DESCRIPTORS)
 
 
 # TensorProto.DataType, as far as it names what a blob may hold here, and the words that old files use.
