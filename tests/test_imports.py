@@ -54,6 +54,18 @@ def test_caffe_net_needs_nothing_of_caffe2_nor_the_tile_plugin() -> None:
     assert run_python("-c", code).stdout.split() == []
 
 
+@pytest.mark.parametrize(("implementation", "is_in_python"), [("upb", False), ("python", True)])
+def test_a_net_is_read_with_messages_in_c_or_in_python(implementation: str, is_in_python: bool) -> None:
+    """All that protobuf has in Python takes longer to import than the sample to read."""
+    net = ROOT / "samples" / "digits" / "deploy.prototxt"
+    code = (
+        f"import prototrt, sys; print(prototrt.load({str(net)!r}, random_weights=1).layers[0].name, "
+        "'google.protobuf.internal.python_message' in sys.modules)"
+    )
+    done = run_python("-c", code, variables={"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": implementation})
+    assert done.stdout.split() == ["data", str(is_in_python)]
+
+
 def test_a_net_imports_the_families_of_its_layers_alone() -> None:
     net = ROOT / "samples" / "digits" / "deploy.prototxt"
     code = (
