@@ -1,14 +1,14 @@
 """Dataclasses that look at their fields where a class is made, and at no more.
 
 Python compiles up to five methods of each dataclass, used or not, which was a third of the time of a small conversion.
-Here all classes share their methods, but for ``__init__``: it is compiled when it is first asked for.
+Here all classes share their methods, but for ``__init__``: it is compiled once a class has some instances.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY, MISSING, Field, asdict, field, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -45,15 +45,42 @@ _FACTORY = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
 """The default of a field whose default is made, as signatures show it."""
 
 
+_FIRST = 8
+"""Instances of a class that are made without compiling anything: most classes have fewer."""
+
+
 class _Init:
-    """``__init__`` of a class until it is asked for: then the function takes this place."""
+    """``__init__`` of a class for its first instances. Then, or when it is asked for, a function takes this place."""
 
     def __init__(self, cls: Any, frozen: bool) -> None:
         self.cls, self.frozen = cls, frozen
+        self.left = _FIRST
 
     def __get__(self, item: object, owner: type) -> Any:
+        if item is not None and self.left:
+            self.left -= 1
+            return partial(self._fill, item)
         self.cls.__init__ = made = self._function()
         return made.__get__(item, owner)
+
+    def _fill(self, item: Any, /, *values: Any, **named: Any) -> None:
+        """As the function does, which raises for what does not fit."""
+        of_class = fields(self.cls)
+        found = dict(zip((each.name for each in of_class if not each.kw_only), values, strict=False))
+        fits = len(found) == len(values) and not found.keys() & named.keys()
+        found |= named
+        for each in of_class:
+            if each.name not in found and each.default is not MISSING:
+                found[each.name] = each.default
+            elif each.name not in found and each.default_factory is not MISSING:
+                found[each.name] = each.default_factory()
+        if not fits or found.keys() != {each.name for each in of_class}:
+            self._function()(item, *values, **named)
+            return
+        for each in of_class:
+            object.__setattr__(item, each.name, found[each.name])
+        if hasattr(item, "__post_init__"):
+            item.__post_init__()
 
     def _function(self) -> Any:
         scope: dict[str, Any] = {"_FACTORY": _FACTORY, "_set": object.__setattr__}
