@@ -66,19 +66,19 @@ class _Init:
     def _fill(self, item: Any, /, *values: Any, **named: Any) -> None:
         """As the function does, which raises for what does not fit."""
         of_class = fields(self.cls)
-        found = dict(zip((each.name for each in of_class if not each.kw_only), values, strict=False))
-        fits = len(found) == len(values) and not found.keys() & named.keys()
-        found |= named
+        content = dict(zip((each.name for each in of_class if not each.kw_only), values, strict=False))
+        fits = len(content) == len(values) and not content.keys() & named.keys()
+        content |= named
         for each in of_class:
-            if each.name not in found and each.default is not MISSING:
-                found[each.name] = each.default
-            elif each.name not in found and each.default_factory is not MISSING:
-                found[each.name] = each.default_factory()
-        if not fits or found.keys() != {each.name for each in of_class}:
+            if each.name not in content and each.default is not MISSING:
+                content[each.name] = each.default
+            elif each.name not in content and each.default_factory is not MISSING:
+                content[each.name] = each.default_factory()
+        if not fits or content.keys() != {each.name for each in of_class}:
             self._function()(item, *values, **named)
             return
         for each in of_class:
-            object.__setattr__(item, each.name, found[each.name])
+            object.__setattr__(item, each.name, content[each.name])
         if hasattr(item, "__post_init__"):
             item.__post_init__()
 
