@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.caffe_proto.common.records import dataclass, replace
+from prototrt.caffe_proto.common.records import replace
 from prototrt.converter.files.signatures.signature import concrete, fillable, refuse_lost
 from prototrt.converter.files.signatures.steps import shape_of_step
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM
@@ -29,8 +29,7 @@ from prototrt.surgery.ir import Array, Value
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedCall:
+class QueuedCall(NamedTuple):
     """What a call queues. Routes are in the order of the engine's inputs and outputs.
 
     Shapes are those of one step. The call waits for the work on ``streams``. The numbers of ``indices``,
@@ -55,6 +54,7 @@ class CallMaker:
         self._launcher, self._ports = launcher, ports
         self._signature, self._work = ports.signature, ports.work
         self._has_own_stream = has_own_stream
+        self._last: tuple[tuple[Shapes, Shapes], Shapes] | None = None
 
     def make(
         self,
@@ -99,14 +99,20 @@ class CallMaker:
             if value.name in feeds
         }
 
-    def _input_shapes(self, fed: Mapping[Value, Operand], steps: int | None) -> dict[str, tuple[int, ...]]:
-        """The shape of every input: given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
+    def _input_shapes(self, fed: Mapping[Value, Operand], steps: int | None) -> Shapes:
+        """The shape of every input. Those of the call before are not checked again."""
         operands = {
             value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
             for value, operand in fed.items()
         }
-        sizes, carried = self._signature.sizes(operands), self._ports.carried_shapes
-        shapes: dict[str, tuple[int, ...]] = {}
+        carried = self._ports.carried_shapes
+        if self._last is None or self._last[0] != (operands, carried):
+            self._last = (operands, carried), self._checked_shapes(operands, carried)
+        return self._last[1]
+
+    def _checked_shapes(self, operands: Shapes, carried: Shapes) -> Shapes:
+        """Each shape is given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
+        sizes, shapes = self._signature.sizes(operands), dict[str, tuple[int, ...]]()
         for value in self._signature.inputs:
             expected = concrete(value.shape, sizes)
             if value.name not in operands:

@@ -17,8 +17,7 @@ from prototrt.converter.running.runtime.state import PairState
 from prototrt.surgery.ir import Array, Value
 
 
-@dataclass(frozen=True, slots=True)
-class StepLayout:
+class StepLayout(NamedTuple):
     """How a binding lies in memory: ``count`` steps of ``size`` bytes each, one every ``stride`` bytes."""
 
     count: int
