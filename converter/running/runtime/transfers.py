@@ -17,7 +17,8 @@ from prototrt.converter.running.runtime.state import PairState
 from prototrt.surgery.ir import Array, Value
 
 
-class StepLayout(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StepLayout:
     """How a binding lies in memory: ``count`` steps of ``size`` bytes each, one every ``stride`` bytes."""
 
     count: int
