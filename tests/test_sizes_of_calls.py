@@ -198,7 +198,7 @@ def test_an_engine_tells_its_sizes(tmp_path: Path) -> None:
     files = [str(FCN.folder / "model.prototxt"), str(FCN.folder / "model.caffemodel")]
     done("convert", *files, *OF_FCN, "--backend", "rtx", "-o", plan)
     shown = done("inspect", plan).stdout
-    assert "\nsizes      W is 13 to 40, usually 40; H is 7 to 20, usually 10\n" in shown
+    assert "\nsizes      H is 7 to 20, usually 10; W is 13 to 40, usually 40\n" in shown
 
 
 @pytest.mark.parametrize(
