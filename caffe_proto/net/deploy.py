@@ -151,11 +151,11 @@ class _Cut:
         blob = entry.message.top[number]
         layer = message_class("LayerParameter")(type="Input", top=[blob])
         layer.name = entry.message.name if alone else self._free_name(blob, entry)
-        if shape is not None and None not in shape:
+        is_whole = shape is not None and None not in shape
+        if is_whole:
             layer.input_param.shape.add().dim.extend(shape)
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
-        is_whole = shape is not None and None not in shape
         return LayerEntry(layer, entry.line, findings=() if is_whole else misread_sizes(entry))
 
     def _pass_on(self, index: int) -> _Replacement:

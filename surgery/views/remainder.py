@@ -44,7 +44,7 @@ def remainder_of(model: Model, options: RewriteOptions, file: str) -> Remainder:
     write = _prototxt if model.framework == "caffe" else _predict_net
     made = {top for layer in rest for top in layer.tops}
     read = dict.fromkeys(bottom for layer in rest for bottom in layer.bottoms if bottom not in made)
-    text, open_inputs = write(reached, rest, [*read], [name for name in finals if name in made])
+    text, open_inputs = write(reached, rest, [*read])
     warnings += _shape_remarks(reached, open_inputs, file)
     warnings += [
         f"{file}: {layer.origin.subject} is without its fields {listed([*layer.unknown])}"
@@ -69,7 +69,7 @@ def _missing_layers(reached: Reach, left: Sequence[Layer]) -> Sequence[Layer]:
 
 def _shape_remarks(reached: Reach, inputs: Sequence[str], file: str) -> Iterator[str]:
     """The options for shapes that the remainder does not state."""
-    shapes = {name: shape for name in inputs if (shape := _fixed_shape(name, reached))}
+    shapes = {name: shape for name in inputs if (shape := _fixed_shape(name, reached)) is not None}
     open_names = [name for name in inputs if name not in shapes]
     if shapes:
         yield Worded("{}: give {}", file, Option("shapes", shapes))
@@ -77,9 +77,7 @@ def _shape_remarks(reached: Reach, inputs: Sequence[str], file: str) -> Iterator
         yield Worded("{}: give {} by {}", file, _names(open_names), Option("shapes"))
 
 
-def _prototxt(
-    reached: Reach, rest: Sequence[Layer], read: Sequence[str], outputs: Sequence[str]
-) -> tuple[str, Sequence[str]]:
+def _prototxt(reached: Reach, rest: Sequence[Layer], read: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The rest of a Caffe net, and the inputs whose shape it does not state."""
     inputs = [_input(name, reached) for name in read]
     made = {top for layer in rest for top in layer.tops}
@@ -88,18 +86,17 @@ def _prototxt(
     return text, [message.top[0] for message in inputs if not message.input_param.shape]
 
 
-def _predict_net(
-    reached: Reach, rest: Sequence[Layer], read: Sequence[str], outputs: Sequence[str]
-) -> tuple[str, Sequence[str]]:
+def _predict_net(reached: Reach, rest: Sequence[Layer], read: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The rest of a Caffe2 net, and the inputs that its init net does not fill: a predict net states no shapes."""
     from prototrt.caffe_proto.caffe2.operators import Operator
     from prototrt.caffe_proto.caffe2.predict_text import filled_blobs, predict_text
 
-    filled = filled_blobs(reached.model)
     operators = [layer for layer in rest if isinstance(layer, Operator)]
-    return predict_text(reached.model.name, operators, read, outputs), [
-        name for name in read if name not in filled
-    ]
+    made = {top for operator in operators for top in operator.tops}
+    outputs = [name for name in reached.model.outputs if name in made]
+    filled = filled_blobs(reached.model)
+    text = predict_text(reached.model.name, operators, read, outputs)
+    return text, [name for name in read if name not in filled]
 
 
 def _refuse(model: Model, rest: Sequence[Layer], reached: Reach) -> None:

@@ -321,7 +321,7 @@ def detectors(names: Sequence[str]) -> Section:
     found = {name: measured("suppression", name) for name in names}
     rows = [(name, one["kernels"], one["bytes"] / 1e6) for name, one in found.items()]
     targets = [Target(f"{name}: MB of the plan", one["bytes"] / 1e6, 5) for name, one in found.items()]
-    title = "Suppression in plans of TensorRT for RTX; of a loop that ends by itself, one round counts"
+    title = "Suppression in plans of TensorRT for RTX; kernels of a loop's body count once"
     return Section(title, table(("", "kernels", "plan MB"), rows), found, targets)
 
 

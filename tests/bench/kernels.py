@@ -32,8 +32,6 @@ FORMS = {"step": 1, "loop": 32, "unroll": 8}
 """T of each form; TensorRT writes eight steps of a loop out."""
 _WRITTEN_OUT = 8
 _PROGRAM = re.compile(rb"\nmain \{\n(.*?)\n\}", re.DOTALL)
-_ROUNDS = re.compile(r'_incr".*"__d\^(\d+)i32".*\n.*cjmp=.*"__d\^(\d+)i32".* op=lt ')
-"""How much a loop adds to its counter, and up to what, where it has a fixed number of rounds."""
 _HOST = {"add", "cjmp", "label", "memset", "signal", "wait"}
 """Instructions that count, jump, clear and order streams; all others launch kernels."""
 
@@ -81,30 +79,17 @@ def launched(plan: bytes) -> list[str]:
     return [kind for block in blocks(plan) for kind in block if kind not in _HOST]
 
 
-def launches_of_a_call(plan: bytes) -> int:
-    """The same for all rounds of loops that have a fixed number; of other loops, one round counts."""
-    count = 0
-    for block in _texts(plan):
-        counter = _ROUNDS.search(block)
-        rounds = -(-int(counter[2]) // int(counter[1])) if counter else 1
-        count += rounds * sum(kind not in _HOST for kind in _kinds(block))
-    return count
-
-
 def blocks(plan: bytes) -> list[list[str]]:
     """The kinds of instructions in the program, label by label."""
-    return [_kinds(block) for block in _texts(plan)]
-
-
-def _texts(plan: bytes) -> list[str]:
-    """The lines of the program behind each label, with it."""
     program = _PROGRAM.search(plan)
     assert program is not None, "a plan holds its program as text"
-    return re.split(r"\n(?= *label )", program[1].decode(errors="replace"))
-
-
-def _kinds(block: str) -> list[str]:
-    return [re.split(r"[ =]", line.strip(), maxsplit=1)[0] for line in block.splitlines()]
+    found: list[list[str]] = []
+    for line in program[1].decode(errors="replace").splitlines():
+        kind = re.split(r"[ =]", line.strip(), maxsplit=1)[0]
+        if kind == "label":
+            found.append([])
+        found[-1].append(kind)
+    return found
 
 
 def _net(kind: str, fields: str, steps: int, streams: int) -> str:

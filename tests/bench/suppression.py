@@ -8,7 +8,7 @@ from pathlib import Path
 
 import prototrt
 from prototrt.tests.bench.in_onnxruntime import NETS
-from prototrt.tests.bench.kernels import launches_of_a_call
+from prototrt.tests.bench.kernels import launched
 from prototrt.tests.bench.measuring import report
 
 _PROPOSAL = """
@@ -37,7 +37,7 @@ def main(detector: str) -> None:
         file.write_text(net)
         graph = prototrt.rewrite(prototrt.load(file), settings=settings)
         plan = bytes(prototrt.build(graph, "rtx").plan)
-    report({"kernels": launches_of_a_call(plan), "bytes": len(plan)})
+    report({"kernels": len(launched(plan)), "bytes": len(plan)})
 
 
 if __name__ == "__main__":

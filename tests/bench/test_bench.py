@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from prototrt.tests.bench.bench import Target, main
-from prototrt.tests.bench.kernels import launches_of_a_call
 from prototrt.tests.bench.measuring import _refuse_failure, minima, table
 
 pytest.importorskip("tensorrt_rtx", reason="needs TensorRT for RTX")
@@ -59,20 +58,3 @@ def test_table_has_the_first_column_to_the_left() -> None:
 def test_target_at_its_limit_is_met() -> None:
     assert Target("x", 10.0, 10).is_met
     assert not Target("x", 10.1, 10).is_met
-
-
-@pytest.mark.parametrize(
-    ("jump", "expected"),
-    [
-        ('cjmp={ name="j" input={"phi" "__d^25i32" } stream=0 op=lt target={bb2 bb3 } }', 1 + 13 * 2 + 1),
-        ('cjmp={ name="j" input={"x" "__d^1b" } stream=0 op=eq target={bb2 bb3 } }', 1 + 2 + 1),
-    ],
-)
-def test_kernels_of_all_rounds_count_where_their_number_is_fixed(jump: str, expected: int) -> None:
-    loop = f"""
- function={{ name=a }}
- function={{ name=b }}
- add={{ name="n_incr" output={{"phi" }} input={{"phi" "__d^2i32" }} stream=0 }}
- {jump}"""
-    program = f"label bb1:\n function={{ name=c }}\n label bb2:{loop}\n label bb3:\n function={{ name=d }}"
-    assert launches_of_a_call(f"\nmain {{\n {program}\n}}".encode()) == expected

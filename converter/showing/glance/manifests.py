@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,18 +125,28 @@ def _facts(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Fact]]:
             yield name, manifest[key]
     for role, source in _mapping(manifest.get("sources")).items():
         yield str(role), str(_mapping(source).get("file"))
-    with suppress(*WRONG):
-        signature = signature_of_manifest(manifest)
-        for name, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):
-            yield name, [f"{value.name} {value.dtype.value} {sizes(value.shape)}" for value in values]
-        if signature.symbols:
-            yield "sizes", ranges(signature.symbols)
-        if signature.recurrences:
-            yield "state", [f"{pair.output.name} -> {pair.input.name}" for pair in signature.recurrences]
+    yield from _facts_of_bindings(manifest)
     if tensorrt := _mapping(manifest.get("tensorrt")):
         yield "built by", f"TensorRT {tensorrt.get('version')} ({tensorrt.get('flavour')})"
     if files := [str(_mapping(each).get("file")) for each in _mapping(manifest.get("files")).values()]:
         yield "files", files
+
+
+def _facts_of_bindings(manifest: Mapping[Any, Any]) -> Iterator[tuple[str, Fact]]:
+    try:
+        signature = signature_of_manifest(manifest)
+    except WRONG:
+        yield (
+            "inputs",
+            "cannot be read: what the manifest says of inputs, outputs and state is incomplete or wrong",
+        )
+        return
+    for name, values in (("inputs", signature.inputs), ("outputs", signature.outputs)):
+        yield name, [f"{value.name} {value.dtype.value} {sizes(value.shape)}" for value in values]
+    if signature.symbols:
+        yield "sizes", ranges(signature.symbols)
+    if signature.recurrences:
+        yield "state", [f"{pair.output.name} -> {pair.input.name}" for pair in signature.recurrences]
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

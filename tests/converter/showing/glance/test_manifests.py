@@ -80,3 +80,16 @@ def test_a_manifest_of_another_plan_is_told(tmp_path: Path) -> None:
     assert done("inspect", str(file)).stderr == (
         f"warning: {file}.json: is about a file of 12 bytes, this one has 4096\n"
     )
+
+
+def test_a_manifest_whose_pairs_are_no_inputs_and_outputs_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "net.plan"
+    plan(file)
+    wrong = {**MANIFEST, "recurrences": [{"input": "h_0", "output": "c_T"}]}
+    Path(f"{file}.json").write_text(json.dumps(wrong))
+    shown = done("inspect", str(file)).stdout
+    assert (
+        "\ninputs  cannot be read: what the manifest says of inputs, outputs and state is incomplete or wrong\n"
+        in shown
+    )
+    assert "\noutputs" not in shown
