@@ -30,8 +30,8 @@ from prototrt.converter.options import (
     Progress,
     Way,
 )
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.options import Precision, RewriteOptions
-from prototrt.surgery.passes.precision import precision_of
 
 if TYPE_CHECKING:
     from prototrt.converter.checking.verification.verification import Verification

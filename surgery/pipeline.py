@@ -18,6 +18,7 @@ from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.forms import refuse_impossible_form
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ir.layout import STREAMS, Layout
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import Form, LayoutName, Precision, RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_bfloat16, compute_in_half
@@ -38,7 +39,6 @@ from prototrt.surgery.passes.keep_unit_axes import keep_unit_axes
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.mixed_steps import layers_that_mix_steps
 from prototrt.surgery.passes.named_axes import caffe_layout
-from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.put_batch_first import put_batch_first, put_in_columns
 from prototrt.surgery.passes.rejoin_rows import rejoin_rows
 from prototrt.surgery.passes.scan_bodies import scale_products, sink_sums
@@ -226,10 +226,17 @@ def _refuse_useless_ranges(ranges: Mapping[str, float]) -> None:
 def quantizable(model: Model, options: RewriteOptions) -> Graph:
     """The float32 graph that quantization starts from, with Scans whatever ``sequence`` says: ranges are of its values.
 
-    ``quantized_values`` says which values. Raises ``ConversionError``.
+    Raises ``ConversionError``.
     """
     tiles = TILES["broadcast" if options.tile == "broadcast" else "keep"]
     return run(expand(model, options=options).graph, [CANONICAL, tiles, BEFORE_QUANTIZATION])
+
+
+def quantizable_values(graph: Graph) -> list[str]:
+    """The names of the values of a quantizable graph whose ranges some conversion of its net needs."""
+    from prototrt.surgery.passes.quantization_placement import quantized_values
+
+    return quantized_values(graph, RewriteOptions(quantize_all=True))
 
 
 def _refuse_unknown_layers(model: Model, options: RewriteOptions) -> None:

@@ -17,8 +17,8 @@ from prototrt.converter.checking.selftest.nets import Size, lstm_graph
 from prototrt.converter.checking.verification.comparison import difference_of
 from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, DType, Graph, walk
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ops import Cast
-from prototrt.surgery.passes.precision import precision_of
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten

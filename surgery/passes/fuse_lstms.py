@@ -76,7 +76,7 @@ class _Operators:
 
 
 def _not_forward_lstm(match: CellMatch) -> str | None:
-    from prototrt.surgery.passes.onnx_cells import FusedLSTM
+    from prototrt.surgery.recurrent.fused_cells import FusedLSTM
 
     is_whole = match.valid is None and not match.stretches
     is_plain = isinstance(match.op, FusedLSTM) and not match.op.reverse and is_whole
@@ -84,7 +84,7 @@ def _not_forward_lstm(match: CellMatch) -> str | None:
 
 
 def _no_module(match: CellMatch) -> str | None:
-    from prototrt.surgery.passes.onnx_cells import FusedGRU, FusedRNN
+    from prototrt.surgery.recurrent.fused_cells import FusedGRU, FusedRNN
 
     other_gru = isinstance(match.op, FusedGRU) and not match.op.resets_after
     other_rnn = isinstance(match.op, FusedRNN) and match.op.activation not in ("Tanh", "Relu")

@@ -1,78 +1,21 @@
-"""ONNX's LSTM, GRU and RNN, and the Scans whose body equals a step of one of them."""
+"""The Scans whose body equals a step of ONNX's LSTM, GRU or RNN."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.builder import Builder
-from prototrt.surgery.ir import Array, DType, Node, Op, Shape, Value, bodies, fixed, wiring
+from prototrt.surgery.ir import Array, DType, Node, Value, bodies, fixed, wiring
 from prototrt.surgery.ops import LeakyReLU, Scan, Sigmoid, Slice, TanH, While
 from prototrt.surgery.passes.hoist_invariants import hoist_invariants
 from prototrt.surgery.recurrent.cells import Cell, LSTMCell, RNNCell, RNNForm, scan
+from prototrt.surgery.recurrent.fused_cells import FusedCell, FusedGRU, FusedLSTM, FusedRNN
 from prototrt.surgery.recurrent.gru import GRUCell
 from prototrt.surgery.recurrent.resets import GuardedCell
-
-
-class FusedCell(Op):
-    """An operator of ONNX for all steps: states (N, H), x (T, N, D), W (G H, D), R (G H, H), biases (G H,), and if the
-    streams have ends their lengths (N,) -> the last states, h of all steps.
-
-    Rows are in Caffe's order of gates. It is not a primitive: only ONNX and PyTorch have it, the latter with states
-    (1, N, H).
-    """
-
-    __slots__ = ()
-    hidden: int
-    reverse: bool
-    kind: ClassVar[str]
-    states: ClassVar[int] = 1
-
-    def shape(self, *inputs: Shape) -> list[Shape]:
-        return [*inputs[: self.states], (*inputs[self.states][:2], self.hidden)]
-
-    def dtypes(self, *inputs: DType) -> list[DType]:
-        return [*inputs[: self.states + 1]]
-
-
-@dataclass(frozen=True, slots=True)
-class FusedLSTM(FusedCell):
-    """ONNX's LSTM: h, c, x, W, R, b."""
-
-    hidden: int
-    reverse: bool
-
-    kind: ClassVar[str] = "LSTM"
-    states: ClassVar[int] = 2
-    constants: ClassVar[tuple[int, ...]] = (3, 4, 5)
-
-
-@dataclass(frozen=True, slots=True)
-class FusedGRU(FusedCell):
-    """ONNX's GRU: h, x, W, R, b, and a bias of the product with h. ``resets_after``: r multiplies that product."""
-
-    hidden: int
-    reverse: bool
-    resets_after: bool
-
-    kind: ClassVar[str] = "GRU"
-    constants: ClassVar[tuple[int, ...]] = (2, 3, 4, 5)
-
-
-@dataclass(frozen=True, slots=True)
-class FusedRNN(FusedCell):
-    """ONNX's RNN: h, x, W, R, b."""
-
-    hidden: int
-    reverse: bool
-    activation: str
-
-    kind: ClassVar[str] = "RNN"
-    constants: ClassVar[tuple[int, ...]] = (2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
-"""The type in which each primitive computes when a graph uses 16 bits, and what a graph computes in."""
+"""The type in which each primitive computes when a graph uses 16 bits."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 
 from prototrt.surgery import ops
-from prototrt.surgery.ir import DType, Graph, Node, Op, walk
-from prototrt.surgery.options import Precision
+from prototrt.surgery.ir import Node, Op
 
 
 class InHalf(enum.Enum):
@@ -48,12 +46,6 @@ _WIDE_KINDS = (
     ops.UnaryKind.LOG,
     ops.UnaryKind.SQRT,
 )
-_EIGHT_BITS: Mapping[DType, tuple[Precision, Precision]] = {
-    DType.INT8: ("int8", "int8,bf16"),
-    DType.FLOAT8: ("fp8", "fp8,bf16"),
-}
-"""The precisions of these products, with float16 and with bfloat16 around them."""
-_SIXTEEN_BITS: Mapping[DType, Precision] = {DType.FLOAT16: "fp16", DType.BFLOAT16: "bf16"}
 
 
 def in_half(node: Node) -> InHalf:
@@ -65,13 +57,3 @@ def in_half(node: Node) -> InHalf:
     if isinstance(op, ops.Gather) and node.inputs[0].is_constant and len(node.inputs[0].shape) > 1:
         return InHalf.PRODUCT
     return IN_HALF[type(op)]
-
-
-def precision_of(graph: Graph) -> Precision:
-    """The precision of a graph's products, as a value of the option ``precision``."""
-    dtypes = {value.dtype for node in walk(graph) for value in node.outputs}
-    for dtype, (in_float16, in_bfloat16) in _EIGHT_BITS.items():
-        if dtype in dtypes:
-            return in_bfloat16 if DType.BFLOAT16 in dtypes else in_float16
-    sixteen = [name for dtype, name in _SIXTEEN_BITS.items() if dtype in dtypes]
-    return sixteen[0] if sixteen else "fp32"

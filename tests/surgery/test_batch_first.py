@@ -15,11 +15,11 @@ from prototrt import Form, Way
 from prototrt.converter.checking.verification.comparison import difference_of
 from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.onnx_cells import FusedLSTM
-from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.pipeline import lowered
+from prototrt.surgery.recurrent.fused_cells import FusedLSTM
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.dynamic_lstm import continuing
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, recurrent_runs

@@ -15,9 +15,9 @@ from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import Graph, Op, bodies, fixed
 from prototrt.surgery.ops import ADD, MULTIPLY, Concat, Identity, Reshape, Scan, Slice, TanH, Tile
 from prototrt.surgery.passes.drop_unused import drop_unused
-from prototrt.surgery.passes.onnx_cells import FusedLSTM
 from prototrt.surgery.pipeline import CANONICAL, LOWERINGS, TILES
 from prototrt.surgery.recurrent.cells import Step, scan
+from prototrt.surgery.recurrent.fused_cells import FusedLSTM
 from prototrt.surgery.runner import PassList, inside_bodies, run
 from prototrt.tests.golden_cases import GOLDENS
 from prototrt.tests.small_nets import WAYS, numbers

@@ -16,6 +16,7 @@ from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.converter.backends.tensorrt.api import find_backend
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DType, Graph, Node, walk
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ops import (
     Convolution,
     Dequantize,
@@ -27,7 +28,6 @@ from prototrt.surgery.ops import (
 )
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.passes.drop_unused import drop_unused
-from prototrt.surgery.passes.precision import precision_of
 from prototrt.surgery.passes.quantization_placement import quantized_values
 from prototrt.surgery.passes.quantize_products import quantize_products
 from prototrt.surgery.pipeline import quantizable

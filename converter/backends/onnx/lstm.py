@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.converter.backends.onnx.axes import squeeze, unsqueeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
-from prototrt.surgery.passes.onnx_cells import FusedCell, FusedGRU, FusedLSTM, FusedRNN
+from prototrt.surgery.recurrent.fused_cells import FusedCell, FusedGRU, FusedLSTM, FusedRNN
 from prototrt.surgery.recurrent.gates import reordered
 
 

@@ -41,7 +41,7 @@ from prototrt.converter.files.writing.side_files import refuse_foreign
 from prototrt.converter.options import BuildOptions, Progress, TileLowering
 from prototrt.converter.showing.views.notebook import notebook_build
 from prototrt.surgery.ir import Graph, walk
-from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.pipeline import lowered
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 from prototrt.converter.backends.torch.blobs import TableOfBlobs
 from prototrt.surgery.ir import Array, Node, Value
 from prototrt.surgery.ir.uniform_constants import memory_of
-from prototrt.surgery.passes.onnx_cells import FusedCell, FusedRNN
+from prototrt.surgery.recurrent.fused_cells import FusedCell, FusedRNN
 from prototrt.surgery.recurrent.gates import reordered
 
 

@@ -16,7 +16,7 @@ from prototrt.converter.backends.torch.names import identifier
 from prototrt.converter.backends.torch.source import module_text
 from prototrt.converter.files.writing.side_files import module_weights, refuse_foreign
 from prototrt.surgery.ir import Graph, walk
-from prototrt.surgery.passes.precision import precision_of
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.pipeline import lowered
 
 

@@ -20,10 +20,8 @@ from prototrt.converter.files.writing.texts import atomic_text, json_value
 from prototrt.converter.options import CalibrateOptions, without_progress
 from prototrt.converter.running.data.calls import all_data
 from prototrt.surgery.building.builder import names_in
-from prototrt.surgery.ir import Graph
 from prototrt.surgery.options import RewriteOptions
-from prototrt.surgery.passes.quantization_placement import quantized_values
-from prototrt.surgery.pipeline import quantizable, rewrite
+from prototrt.surgery.pipeline import quantizable, quantizable_values, rewrite
 from prototrt.surgery.scales.scales_file import INT8, Counts, DataSet, Scales, ValueScale, read_scales
 from prototrt.surgery.scales.sources import scales_of_options
 
@@ -57,7 +55,7 @@ def calibrate(model: Model, options: CalibrateOptions, *, every_blob: bool = Fal
     method = Method.of(options.method)
     options_of_net = replace(options.rewriting or RewriteOptions(), sequence="loop", precision="fp32")
     graph = quantizable(model, options=options_of_net)
-    names = _quantized_values(graph)
+    names = quantizable_values(graph)
     if every_blob:  # those that the float32 graph has, too, before BatchNorm and Scale are folded
         graph = rewrite(model, options=options_of_net)
         names = [*dict.fromkeys((*names, *blobs(graph)))]
@@ -90,14 +88,10 @@ def adopt(
     measured = scales_of_options(model, scales, cache, names_in(graph))
     base = read_scales(scales) if scales is not None else Scales({}, method="table")
     records = {name: base.records.get(name, ValueScale(scale)) for name, scale in measured.scales.items()}
-    missing = [name for name in _quantized_values(graph) if name not in measured.scales]
+    missing = [name for name in quantizable_values(graph) if name not in measured.scales]
     notes = [f"{measured.file}: no scale, and therefore not quantized: {listed(missing)}"] if missing else []
     result = replace(base, records=records, network=model.name, sources=provenance(graph))
     return Calibration(result, (*measured.warnings, *notes), measured.unused, tuple(missing))
-
-
-def _quantized_values(graph: Graph) -> list[str]:
-    return quantized_values(graph, RewriteOptions(quantize_all=True))
 
 
 def _record(histogram: Histogram, method: Method) -> ValueScale:

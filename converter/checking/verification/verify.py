@@ -29,8 +29,8 @@ from prototrt.converter.running.data.calls import some_calls
 from prototrt.converter.running.data.data import Call, Data, starts
 from prototrt.converter.running.sessions.session import Session
 from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.options import LayoutName
-from prototrt.surgery.passes.precision import precision_of
 
 Arrays = Mapping[str, Array]
 Graphs: TypeAlias = tuple[Graph, Graph]

@@ -25,8 +25,8 @@ from prototrt.converter.files.writing.side_files import module_weights
 from prototrt.converter.files.writing.texts import check_text, json_value
 from prototrt.surgery.ir import Array, AtMost, DataSize, Graph, LeftOut, OpenSize, Value, symbols_of, walk
 from prototrt.surgery.ir.lengths import SEGMENTS
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ops import Plugin, Scan, While
-from prototrt.surgery.passes.precision import precision_of
 
 MANIFEST_FORMAT = 1
 DIGEST = "sha256:"

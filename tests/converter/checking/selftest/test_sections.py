@@ -22,8 +22,8 @@ from prototrt.converter.checking.selftest.rows import Check, Row, row_of
 from prototrt.converter.checking.selftest.sections import SECTIONS
 from prototrt.converter.running.runtime import sources
 from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ops import Tile
-from prototrt.surgery.passes.precision import precision_of
 from prototrt.tests.converter.checking.selftest import engine_checks, libraries, sessions
 from prototrt.tests.converter.checking.selftest.fake_libraries import fake_cupy, fake_gpuarray, fake_torch
 from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
