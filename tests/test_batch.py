@@ -122,6 +122,29 @@ def test_a_pattern_that_fits_no_weights_does_not_hinder_the_other_models() -> No
 
 
 @pytest.mark.usefixtures("in_this_process")
+def test_patterns_that_fit_no_prototxt_do_not_hinder_the_other_models() -> None:
+    odd = [
+        f"- {{prototxt: '{pattern}', name: '{{folder}}', matrix: {{random-weights: [1, 2]}}}}"
+        for pattern in ("no*/x", "?/x")
+    ]
+    text = "\n".join(["models:", *odd, *models("random-weights: 1").splitlines()[1:], ""])
+    result = batch(text, "--jobs", "1", "--keep-going", "-q", "--report-json", "report.json")
+    refusals = [
+        f'models.yaml:{line}: no file is called "{pattern}"\n'
+        "  fix: correct the pattern, which begins at the folder of the list"
+        for line, pattern in ((2, "no*/x"), (3, "?/x"))
+    ]
+    assert (result.exit_code, result.stderr) == (
+        3,
+        f"no*/x: failed: {refusals[0]}\n?/x: failed: {refusals[1]}\n",
+    )
+    statuses = [model["status"] for model in json.loads(Path("report.json").read_text())["models"]]
+    assert statuses == ["failed", "failed", "converted"]
+    dry = batch(text, "--dry-run", "--json")
+    assert [net["message"] for net in json.loads(dry.stdout)["nets"]][:2] == refusals
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_the_remainders_of_a_list_are_written_also_from_the_cache() -> None:
     odd = 'layer { name: "odd" type: "Odd" bottom: "fc" top: "odd" }\n'
     rest = 'layer { name: "last" type: "TanH" bottom: "odd" top: "last" }\n'

@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import Formatter
@@ -57,7 +58,8 @@ def read_models(path: str, folder: str) -> list[Entry]:
             problems.append(error)
     if not entries and not problems:
         problems.append(top["models"].error("the list has no models", fix="add models to the list"))
-    raise_all([*problems, *_same_names(entries), *_same_outputs(entries)])
+    written = [entry for entry in entries if not entry.fault]
+    raise_all([*problems, *_same_names(written), *_same_outputs(written)])
     return entries
 
 
@@ -78,9 +80,24 @@ def _entries(fields: Fields, place: Place, path: str, folder: str) -> Iterator[E
     """The entries of one model: one for each file its glob finds, times each cell of its matrix."""
     raise_all(list(_mistakes(fields, place)))
     base = Path(path).parent
-    for prototxt in _matches(fields["prototxt"], base):
+    prototxts = _matches(fields["prototxt"], base)
+    for prototxt in prototxts:
         for cell in _cells(fields):
             yield _entry({**fields, **cell}, cell, prototxt, place, base, folder)
+    if not prototxts:
+        yield from _entry_without_files(fields, place, base, folder)
+
+
+def _entry_without_files(fields: Fields, place: Place, base: Path, folder: str) -> Iterator[Entry]:
+    """What stands in the report for a model whose pattern fits no file, with the pattern as its name."""
+    pattern = fields["prototxt"].text("prototxt")
+    error = fields["prototxt"].error(
+        f'no file is called "{base / pattern}"',
+        fix="correct the pattern, which begins at the folder of the list",
+    )
+    for cell in itertools.islice(_cells(fields), 1):
+        entry = _entry({**fields, **cell}, cell, str(base / pattern), place, base, folder)
+        yield replace(entry, name=pattern, fault=str(error))
 
 
 def _mistakes(fields: Fields, place: Place) -> Iterator[ConversionError]:
@@ -105,14 +122,7 @@ def _read(key: str, place: Place) -> object:
 
 def _matches(place: Place, base: Path) -> list[str]:
     text = str(base / place.text("prototxt"))
-    if not _GLOB.search(text):
-        return [text]
-    matches = sorted(glob.glob(text, recursive=True))
-    if not matches:
-        raise place.error(
-            f'no file is called "{text}"', fix="correct the pattern, which begins at the folder of the list"
-        )
-    return matches
+    return sorted(glob.glob(text, recursive=True)) if _GLOB.search(text) else [text]
 
 
 def _cells(fields: Fields) -> Iterator[dict[str, Place]]:

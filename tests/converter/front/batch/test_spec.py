@@ -329,11 +329,6 @@ MISTAKES = {
         MODEL + "  weights: a/last.caffemodel\n",
         "models.yaml:2: weights and random-weights are given, expected one of them\n  fix: leave one of them out",
     ),
-    "nothing found": (
-        "models:\n- prototxt: c*/x.prototxt\n  random-weights: 1\n",
-        'models.yaml:2: no file is called "c*/x.prototxt"\n'
-        "  fix: correct the pattern, which begins at the folder of the list",
-    ),
     "an unknown word": (
         MODEL + "  name: '{foldr}'\n",
         'models.yaml:4: "{foldr}" cannot be filled in\n  fix: use some of {stem}, {folder}',
