@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.layer_types import Role, layer_type
 from prototrt.caffe_proto.net.size_fields import numbers_of_fields
 from prototrt.caffe_proto.schema import Message, is_layer_type
 from prototrt.caffe_proto.text.fields import FieldPath
-from prototrt.caffe_proto.text.findings import Finding
+from prototrt.caffe_proto.text.findings import Finding, OpenLayer
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]
@@ -92,10 +93,33 @@ def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) 
     return (batch, channels, *size)
 
 
-def misread_sizes(entry: LayerEntry) -> tuple[Finding, ...]:
+def wrong_sizes(entry: LayerEntry, file: str) -> tuple[Finding, ...]:
     """The mistakes in fields that state a size: the shape lacks what they were to say."""
+    return (*_misread_sizes(entry), *_zeros(entry, file))
+
+
+def _misread_sizes(entry: LayerEntry) -> tuple[Finding, ...]:
     fields = {name.rpartition(".")[2] for name in (*_BATCH, *_HEIGHT, *_WIDTH, *_SHAPES, "channels")}
     return tuple(finding for finding in entry.findings if finding.field in fields and not finding.is_unknown)
+
+
+def _zeros(entry: LayerEntry, file: str) -> Iterator[Finding]:
+    """Where Caffe needs a size, and does not take a 0 for one that is not stated."""
+    layer = OpenLayer(entry.message, "layer", 0, entry.line)
+    for path, numbers in numbers_of_fields(entry).items():
+        name = path[-1]
+        is_needed = name in _BATCH or path[:-1] == ("memory_data_param",)
+        if is_needed and not numbers[-1] and layer_type(entry.message.type).role is Role.DATA:
+            yield Finding(
+                file,
+                entry.line,
+                layer,
+                ("layer", *path[:-1]),
+                f"{name} is 0, expected at least 1",
+                fix=f"write such a size, or leave {name} out",
+                family=ShapeError,
+                field=name,
+            )
 
 
 def _drawn_shape(param: Message, top: int) -> PartialShape | None:

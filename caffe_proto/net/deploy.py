@@ -12,7 +12,7 @@ from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, misread_sizes, shape_from_fields
+from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, shape_from_fields, wrong_sizes
 from prototrt.caffe_proto.net.training_roles import Roles, roles_of, weight_of
 from prototrt.caffe_proto.net.untangle import untangle
 from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_measure
@@ -35,7 +35,7 @@ def cut_training(entries: Sequence[LayerEntry], file: str) -> DeployLayers:
     """The deploy net in a net. Raises ``NetError`` if no layer is left."""
     if not any(_serves_training(entry) for entry in entries):
         return DeployLayers(entries)
-    cut = _Cut(roles_of(Wiring(entries, untangle(entries, file))))
+    cut = _Cut(roles_of(Wiring(entries, untangle(entries, file))), file)
     parts = [(entry, cut.replacement(index)) for index, entry in enumerate(entries)]
     layers = [layer for _, part in parts for layer in part.layers]
     if not layers:
@@ -65,6 +65,7 @@ class _Replacement:
 @dataclass(frozen=True)
 class _Cut:
     roles: Roles
+    file: str
 
     @cached_property
     def _kept_values(self) -> frozenset[str]:
@@ -156,7 +157,7 @@ class _Cut:
             layer.input_param.shape.add().dim.extend(shape)
         if number == 0 and entry.message.HasField("transform_param"):
             layer.transform_param.CopyFrom(entry.message.transform_param)
-        return LayerEntry(layer, entry.line, findings=() if is_whole else misread_sizes(entry))
+        return LayerEntry(layer, entry.line, findings=() if is_whole else wrong_sizes(entry, self.file))
 
     def _pass_on(self, index: int) -> _Replacement:
         """The bottoms of a layer that only serves training, under the names of its tops."""

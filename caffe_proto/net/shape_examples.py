@@ -40,11 +40,14 @@ def example_shape(
 def missing_shapes_error(
     model: Model, layers: Sequence[Layer], inputs: Collection[str]
 ) -> MissingShapesError | None:
-    """The error for all inputs without a shape in the file or among ``inputs``; None if all inputs have shapes."""
+    """The error for all inputs without a shape in the file or among ``inputs``; None if all inputs have shapes.
+
+    Where the file states a wrong size, that is the problem to tell.
+    """
     missing = [
         (layer, index)
         for layer in layers
-        if layer.type == "Input" and not layer.message.input_param.shape
+        if layer.type == "Input" and not (layer.message.input_param.shape or layer.problems)
         for index, top in enumerate(layer.tops)
         if top not in inputs
     ]

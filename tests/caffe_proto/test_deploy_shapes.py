@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import prototrt
 from prototrt.caffe_proto import load
+from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.tests.caffe_proto.deploy_nets import FC, layer
 from prototrt.tests.small_nets import Write
 
@@ -67,6 +69,28 @@ def test_a_size_that_is_no_number_is_told(kind: str, write: Write) -> None:
     net = f"layer {{ name: 'in' type: '{kind}' top: 'x' {MISREAD[kind]} }}" + FC
     (problem,) = load(write(net)).layers[0].problems
     assert "expected a whole number from 0 to 4294967295" in str(problem)
+
+
+ZEROS = {
+    "MemoryData": (
+        "memory_data_param { batch_size: 1 channels: 3 height: 0 width: 143 }",
+        "memory_data_param: height",
+    ),
+    "Data": ("data_param { batch_size: 0 } transform_param { crop_size: 16 }", "data_param: batch_size"),
+}
+
+
+@pytest.mark.parametrize("kind", ZEROS)
+def test_a_size_of_zero_is_told_where_caffe_needs_one(kind: str, write: Write) -> None:
+    fields, where = ZEROS[kind]
+    file = write(f"layer {{ name: 'in' type: '{kind}' top: 'x' {fields} }}" + FC)
+    with pytest.raises(ShapeError) as caught:
+        prototrt.rewrite(load(file))
+    field = where.split()[-1]
+    assert str(caught.value) == (
+        f'{file}:1: layer "in" ({kind}), {where} is 0, expected at least 1\n'
+        f"  fix: write such a size, or leave {field} out"
+    )
 
 
 def test_a_size_that_no_shape_needs_may_be_wrong(write: Write) -> None:
