@@ -39,6 +39,7 @@ def _run(name: str) -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # until the command has children to end
             signal.signal(number, lambda number, frame: os._exit(128 + number))
     try:
+        _ask_for_huge_pages()
         from prototrt.converter.front.commandline.stopping import Interrupt
 
         if (
@@ -62,6 +63,27 @@ def _run(name: str) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _ask_for_huge_pages() -> None:
+    """Start again where a file is large, so that memory comes in huge pages: see docs/decisions.md, 0017.
+
+    The C library reads the setting once, when it is loaded. One of the user stays.
+    """
+    if sys.platform != "linux" or _TUNABLES in os.environ or not any(map(_is_large, sys.argv[1:])):
+        return
+    os.environ[_TUNABLES] = "glibc.malloc.hugetlb=1"
+    with suppress(OSError):  # it is only slower then
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _is_large(word: str) -> bool:
+    with suppress(OSError, ValueError):  # a word that is no file
+        return os.path.getsize(word) >= _LARGE
+    return False
+
+
+_TUNABLES = "GLIBC_TUNABLES"
+_LARGE = 1 << 26
+"""Bytes of weights from which on huge pages save more than starting Python again costs."""
 _STOPPED = 130
 _MANY_OBJECTS = 100_000
 """New ones before Python's collector searches for garbage: those of imports stay, so that it would find nothing."""

@@ -190,3 +190,36 @@ def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
         check=False,
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "1\n", "")
+
+
+SETTINGS = """
+import os
+from prototrt import __main__, cli
+cli.prototrt_main = lambda: print(os.environ.get("GLIBC_TUNABLES"), os.getpid())
+__main__.prototrt_main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="huge pages are Linux's")
+@pytest.mark.parametrize(
+    ("size", "own", "expected"),
+    [
+        (1 << 26, {}, "glibc.malloc.hugetlb=1"),
+        (1 << 20, {}, "None"),
+        (1 << 26, {"GLIBC_TUNABLES": "glibc.malloc.perturb=0"}, "glibc.malloc.perturb=0"),
+    ],
+    ids=["large", "small", "the user's"],
+)
+def test_large_files_get_huge_pages(tmp_path: Path, size: int, own: dict[str, str], expected: str) -> None:
+    weights = tmp_path / "net.caffemodel"
+    with weights.open("wb") as stream:
+        stream.truncate(size)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev"), **own}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SETTINGS, "convert", "no file\n", weights],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    found, _ = process.communicate()
+    assert (process.returncode, found) == (0, f"{expected} {process.pid}\n")

@@ -19,6 +19,7 @@ from prototrt.caffe_proto.common.suggestions import choices, close_names
 Identity: TypeAlias = tuple[int, ...]
 Buffer: TypeAlias = mmap.mmap | bytes
 _SMALL = 16 << 20  # bytes; read in a few milliseconds
+_BLOCK = 1 << 16  # bytes; they stay in a processor's cache until they are hashed
 _SPECIAL = (
     (stat.S_ISFIFO, "a device or a pipe"),
     (stat.S_ISCHR, "a device or a pipe"),
@@ -192,7 +193,7 @@ def sha256_of_stream(stream: BinaryIO) -> str:
     import hashlib  # it loads OpenSSL
 
     digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
+    while block := stream.read(_BLOCK):
         digest.update(block)
     return digest.hexdigest()
 
