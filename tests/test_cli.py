@@ -178,6 +178,14 @@ USAGE = {
         ["deploy", DEPLOY, "new.prototxt"],
         "new.prototxt is one file too many\n  fix: if it is the file to write, type -o new.prototxt",
     ),
+    "the file to write in the place of weights": (
+        ["convert", DEPLOY, "x.onnx", "--random-weights", "1"],
+        "x.onnx: there is no such file\n  fix: if it is the file to write, type -o x.onnx",
+    ),
+    "the file to write in the place of weights, where it need not be given": (
+        ["dot", DEPLOY, "my net.html"],
+        "my net.html: there is no such file\n  fix: if it is the file to write, type -o 'my net.html'",
+    ),
     "one more file that is no result": (
         ["convert", DEPLOY, WEIGHTS, "x.html"],
         "Missing option '-o'. Name the file to write, as in -o net.plan",

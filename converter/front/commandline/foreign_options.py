@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -171,8 +172,22 @@ def file_after_o(words: Sequence[str], context: click.Context) -> click.UsageErr
     if target is None or values.get(target.name or "") is not None:
         return None
     suffixes = target.type.suffixes if isinstance(target.type, OutputFile) else ()
-    for word in further:
+    problems = dict.fromkeys(further, "{} is one file too many")
+    if suffixes:
+        problems |= dict.fromkeys(absent_files(values, command), "{}: there is no such file")
+    for word, problem in problems.items():
         if not os.path.isfile(word) and suffix_fault(word, suffixes) is None:
             fix = f"if it is the file to write, type -o {quoted(word)}"
-            return click.UsageError(f"{word} is one file too many\n  fix: {fix}", context)
+            return click.UsageError(f"{problem.format(word)}\n  fix: {fix}", context)
     return None
+
+
+def absent_files(values: Mapping[str, Any], command: click.Command) -> list[str]:
+    """The files among the arguments that need not be given, and are not there. Only weights are called caffemodel."""
+    optional = [each for each in command.params if isinstance(each, click.Argument) and not each.required]
+    files = [values.get(each.name or "") for each in optional if isinstance(each.type, InputFile)]
+    return [file for file in files if _may_be_written(file)]
+
+
+def _may_be_written(file: object) -> bool:
+    return isinstance(file, str) and not (file.endswith(".caffemodel") or os.path.lexists(file))

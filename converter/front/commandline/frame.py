@@ -20,6 +20,7 @@ from prototrt.caffe_proto.common.shell_words import joined
 from prototrt.caffe_proto.common.visible import visible, visible_line
 from prototrt.converter.front.commandline.failures import failure_of
 from prototrt.converter.front.commandline.foreign_options import (
+    absent_files,
     explained,
     file_after_o,
     in_words_of_today,
@@ -106,13 +107,16 @@ class GuardedCommand(_Program):
         if not ctx.resilient_parsing:  # as while a shell completes words
             refuse_missing_values(words, ctx)
         try:
-            return super().parse_args(ctx, [*words])
+            rest = super().parse_args(ctx, [*words])
         except click.NoSuchOption as error:
             raise explained(error) from error
         except click.UsageError as error:
             if further := file_after_o(words, ctx):
                 raise further from error
             raise
+        if absent_files(ctx.params, self) and (further := file_after_o(words, ctx)):
+            raise further
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

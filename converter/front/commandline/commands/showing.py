@@ -83,7 +83,7 @@ def inspect(
 @command(
     net_arguments,
     field_option(RewriteOptions, "tile"),
-    text_target_option(),
+    text_target_option(".dot", ".gv", ".html", ".pdf", ".png", ".svg", refuses_others=True),
     click.option(
         "--verification",
         type=InputFile(),

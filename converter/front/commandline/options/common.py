@@ -56,10 +56,13 @@ common_options = options(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def text_target_option(*suffixes: str) -> Callable[[F], F]:
+def text_target_option(*suffixes: str, refuses_others: bool = False) -> Callable[[F], F]:
     """``-o FILE``, for a file whose name ends in one of these, if there are any."""
     return click.option(
-        "-o", "file", type=OutputFile(*suffixes), help="The file to write; the default is standard output."
+        "-o",
+        "file",
+        type=OutputFile(*suffixes, refuses_others=refuses_others),
+        help="The file to write; the default is standard output.",
     )
 
 

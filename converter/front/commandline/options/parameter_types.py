@@ -84,12 +84,16 @@ class NetOrFolder(InputFile):
 
 
 class OutputFile(ShownType):
-    """A file that can be written, checked before the work begins: its name ends in one of the suffixes, if any."""
+    """A file that can be written, checked before the work begins: its name ends in one of the suffixes, if any.
+
+    A command that says more about other suffixes ``refuses_others`` itself.
+    """
 
     name = "FILE"
 
-    def __init__(self, *suffixes: str) -> None:
+    def __init__(self, *suffixes: str, refuses_others: bool = False) -> None:
         self.suffixes = suffixes
+        self._checked = () if refuses_others else suffixes
         self.example = f"net{suffixes[0] if suffixes else ''}"
 
     def files(self, target: str) -> list[str]:
@@ -103,7 +107,7 @@ class OutputFile(ShownType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from prototrt.converter.files.writing.files import suffix_fault, write_fault
 
-        if problem := suffix_fault(value, self.suffixes):
+        if problem := suffix_fault(value, self._checked):
             self.fail(problem, param, ctx)
         if problem := write_fault(value):
             self.fail(f'cannot write "{value}": {problem}', param, ctx)
