@@ -48,6 +48,7 @@ from prototrt.surgery.expansion.refusals import (
     refuse_unknown_rules,
     refuse_unknown_states,
     refuse_unsuited_shapes,
+    tell_of_namesakes,
     unknown_input_errors,
 )
 from prototrt.surgery.ir import Graph, LeftOut, Shape, Value, element_count
@@ -153,6 +154,7 @@ def attempt(model: Model, options: RewriteOptions) -> Expansion | UnexpandedNet:
     expanded, errors = expander.expand(part.layers, blocked)
     if (errors or build.parameters) and all(isinstance(error, WeightsError) for error in errors):
         framework.refuse_strange_weights(model)  # rather than one error for each layer
+    tell_of_namesakes(model, errors)
     if errors or blocked or model.problems:
         return _failure(model, part, expanded, blocked, errors)
     return Expansion(_graph(model, part, expander), expander.blobs.values, build.parameters)

@@ -13,6 +13,7 @@ from prototrt.caffe_proto.common.errors import (
     ConversionError,
     MissingBlobError,
     NetError,
+    Origin,
     Problems,
     ShapeError,
     UnsupportedLayerError,
@@ -237,6 +238,25 @@ def refuse_missing_weights(model: Model, names: Collection[str]) -> None:
         where=model.file,
         fix=Worded("give the .caffemodel, or {} to try the topology alone", Option("random_weights", 0)),
     )
+
+
+def tell_of_namesakes(model: Model, errors: Sequence[ConversionError]) -> None:
+    """Say of weights that are missing or do not fit that other layers have the same name, which Caffe permits."""
+    origins: dict[str, list[Origin]] = {}
+    for layer in model.layers:
+        origins.setdefault(layer.name, []).append(layer.origin)
+    for error in errors:
+        origin = error.origin
+        if not isinstance(error, WeightsError) or error.because or origin is None or origin.operator:
+            continue
+        alike = [*origins.get(origin.layer, ())]
+        if len(alike) > 1:
+            alike.remove(origin)  # once: two layers may be in one line
+            others = listed([f"{other.subject} in line {other.line}" for other in alike])
+            error.because = (
+                f"{others} has the same name: Caffe gives stored weights to the first of such layers"
+            )
+            error.fix = "give each of these layers the name under which its weights are stored"
 
 
 def refuse_unsuited_shapes(
