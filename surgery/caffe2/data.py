@@ -27,7 +27,7 @@ from prototrt.surgery.ir import DType, element_count
 def input_operator(build: LayerBuilder, operator: Operator) -> list[Value]:
     """An external input of the net. Caffe2's files state neither its shape nor its type, unless an init net fills it.
 
-    Becomes: an input of the engine, float32, or int32 where its readers need whole numbers.
+    Becomes: an input of the engine, float32, or int32 where its readers need whole numbers. In conditions, 0 is false.
     """
     name = operator.tops[0]
     arguments = operator.arguments

@@ -40,6 +40,8 @@ def binary(build: Builder, operator: Operator, a: Value, b: Value) -> list[Value
     With it, b is aligned with the last axes of a, or with those from ``axis`` on, or is one
     number. Without it, shapes broadcast as in NumPy.
     """
+    if operator.type in ("And", "Or"):
+        a, b = truths(build, a), truths(build, b)
     return [build.add(_BINARY[operator.type], *operands(build, operator, a, b))]
 
 
@@ -61,7 +63,14 @@ def negation(build: Builder, operator: Operator, x: Value) -> list[Value]:
 
     Becomes: Not.
     """
-    return [build.add(ops.NOT, x)]
+    return [build.add(ops.NOT, truths(build, x))]
+
+
+def truths(build: Builder, value: Value) -> Value:
+    """What is true, of an input of the net too: Caffe2's files state no types, so it holds float32."""
+    if value.dtype is not DType.FLOAT32 or value.is_constant or build.writer(value) is not None:
+        return value
+    return (~value.equals(0)).named("is_true")
 
 
 def operands(build: Builder, operator: Operator, a: Value, b: Value) -> tuple[Value, Value]:
@@ -152,7 +161,7 @@ def exclusive_or(build: Builder, operator: Operator, a: Value, b: Value) -> list
 
     Becomes: Or, And, Not.
     """
-    x, y = operands(build, operator, a, b)
+    x, y = operands(build, operator, truths(build, a), truths(build, b))
     return [(x | y) & ~(x & y)]
 
 
@@ -177,6 +186,7 @@ def conditional(build: Builder, operator: Operator, condition: Value, a: Value, 
 def _select(
     build: Builder, operator: Operator, condition: Value, a: Value, b: Value, *, by_rows: bool
 ) -> Value:
+    condition = truths(build, condition)
     if condition.dtype is not DType.BOOL:
         raise ShapeError(
             f"holds {condition.dtype.value}, expected bool",

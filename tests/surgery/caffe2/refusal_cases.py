@@ -229,12 +229,6 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str]] = [
         "  fix: give the shapes and the init net that belong to this predict net",
     ),
     (
-        "Where",
-        "rows weights weights",
-        {},
-        ', input "rows": holds float32, expected bool\n  fix: insert a comparison or a Cast before it',
-    ),
-    (
         "ResizeNearest",
         "image",
         {"height_scale": 0.1},

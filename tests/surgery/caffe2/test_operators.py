@@ -323,3 +323,25 @@ def test_a_condition_that_the_init_net_states(on: Way) -> None:
     chosen = operator("GivenTensorBoolFill", [], ["chosen"], shape=[2, 2], values=[1, 0, 0, 1])
     expected = np.where([[True, False], [False, True]], a, b)
     check(operator("Where", ["chosen", "a", "b"]), {"a": a, "b": b}, {}, {"y": expected}, on, fills=[chosen])
+
+
+TRUTHS = np.array([[1, 0], [0, -2]], np.float32)
+READERS = {
+    "Where": lambda t, a: np.where(t, a, 2 * a),
+    "And": lambda t, a: np.where(t & (a > 0), 1, 0),
+    "Or": lambda t, a: np.where(t | (a > 0), 1, 0),
+    "Xor": lambda t, a: np.where(t ^ (a > 0), 1, 0),
+    "Not": lambda t, a: np.where(t, 0, 1),
+}
+
+
+@pytest.mark.parametrize("on", WAYS)
+@pytest.mark.parametrize("kind", READERS)
+def test_an_input_of_truths_holds_numbers(kind: str, on: Way) -> None:
+    """As in a remainder, after an operator that compares."""
+    a = numbers(2, 2)
+    bottoms = {"Where": ["truths", "a", "twice"], "Not": ["truths"]}.get(kind, ["positive", "truths"])
+    before = [operator("Add", ["a", "a"], ["twice"]), operator("GT", ["twice", "a"], ["positive"])]
+    after = operator(kind, bottoms, ["z"]), operator("Cast", ["z"], to=1)
+    expected = READERS[kind](TRUTHS != 0, a).astype(np.float32)
+    check([*before, *after], {"truths": TRUTHS, "a": a}, {}, {"y": expected}, on)

@@ -124,3 +124,10 @@ def test_a_condition_that_does_not_fit(a: str, b: str, expected: str) -> None:
     operators = [operator("GT", ["three", "three"], ["chosen"]), operator("Where", ["chosen", a, b], ["y"])]
     arrays = {name: BLOBS[name] for name in ("three", a, b)}
     assert refusal(operators, arrays, {}) == f"operator 1 (Where){expected}"
+
+
+def test_a_condition_of_computed_numbers() -> None:
+    operators = [operator("Relu", ["rows"], ["r"]), operator("Where", ["r", "rows", "rows"], ["y"])]
+    assert refusal(operators, {"rows": BLOBS["rows"]}, {}) == (
+        'operator 1 (Where), input "r": holds float32, expected bool\n  fix: insert a comparison or a Cast before it'
+    )
