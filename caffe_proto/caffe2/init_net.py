@@ -37,11 +37,13 @@ Blobs: TypeAlias = dict[str, "StoredBlob | PackedBlob"]
 class InitNet(FromFile):
     """The weights of a Caffe2 net, by blob. Nothing is read before an array is asked for.
 
-    ``operators`` compute further weights from these; init nets exported from ONNX have such operators.
+    ``operators`` compute further weights from these; init nets exported from ONNX have such operators. The state dict
+    of a module ``is_state_dict``, and has no operators.
     """
 
     blobs: dict[str, StoredBlob] = field(repr=False)
     operators: tuple[Fill, ...] = ()
+    is_state_dict: bool = False
 
     def names(self) -> Iterable[str]:
         return self.blobs.keys()

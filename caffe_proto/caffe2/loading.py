@@ -105,7 +105,7 @@ def _init_net_of_module(file: OpenFile) -> InitNet:
 
     trained = open_module_state(file)
     blobs = {name: blob for name in trained.names() for blob in trained.blobs_of(name) or () if blob}
-    return InitNet(file.name, blobs, warnings=trained.warnings)
+    return InitNet(file.name, blobs, is_state_dict=True, warnings=trained.warnings)
 
 
 def _refuse_init_net(types: Sequence[str] | None, file: str) -> None:

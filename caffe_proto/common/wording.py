@@ -55,7 +55,13 @@ class Command:
     typed: Sequence[str] = ()
 
 
-FUNCTIONS = {"batch": "convert_batch", "dot": "draw", "new-rule": "new_rule", "run": "Session"}
+FUNCTIONS = {
+    "batch": "convert_batch",
+    "dot": "draw",
+    "new-rule": "new_rule",
+    "run": "Session",
+    "weights set": "set_weights",
+}
 """The public functions of commands that have other names."""
 WITHOUT_ARGUMENTS = ("doctor", "layers", "selftest")
 
@@ -181,7 +187,7 @@ def python_words(named: Option | Command) -> str:
 
 def command_words(command: Command) -> str:
     """As it is typed: ``prototrt convert predict_net.pb init_net.pb``."""
-    return joined(["prototrt", command.name, *command.files, *command.typed])
+    return joined(["prototrt", *command.name.split(), *command.files, *command.typed])
 
 
 def _keyword(option: Option) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.held_data import data_of, held_data
+from prototrt.caffe_proto.caffe2.init_net import InitNet
 from prototrt.caffe_proto.caffe2.loading import with_inputs
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.caffe2.shape_examples import Example, example_shapes
 from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError
-from prototrt.caffe_proto.common.wording import Worded, listed
+from prototrt.caffe_proto.common.wording import Command, Worded, listed
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework
@@ -37,6 +38,15 @@ def _streams(shapes: Mapping[str, Sequence[int | str]], examples: Mapping[str, E
         for name, shape in shapes.items()
         if "N" in examples.get(name, ()) and len(shape) == len(examples[name])
     ][:1]
+
+
+def _advise_init_net(error: ConversionError, model: Model) -> None:
+    """Say why weights count as inputs: a state dict lacks those that operators of the init net compute."""
+    error.because = Worded("{}; a state dict has no weights that an init net computes", error.because)
+    words = [model.file, "INIT_NET.pb", str(model.weights.file), "-o", "new_init_net.pb"]
+    error.fix = Worded(
+        "put the state dict into the init net, and give that: {}", Command("weights set", typed=words)
+    )
 
 
 class Caffe2(Framework):
@@ -115,7 +125,12 @@ class Caffe2(Framework):
             because = Worded("{}; without an init net, weights are inputs as well", because)
         problem = Worded("no shape is given for {}", listed(missing))
         hints = {name: shapes[name] for name in missing}
-        return [MissingShapesError(problem, where=model.file, because=because, shapes=hints)]
+        error = MissingShapesError(problem, where=model.file, because=because, shapes=hints)
+        if isinstance(model.weights, InitNet) and model.weights.is_state_dict:
+            data = {layer.bottoms[0] for layer in layers if layer.bottoms}
+            if not data.issuperset(missing):
+                _advise_init_net(error, model)
+        return [error]
 
     def letters(self, layers: Sequence[Layer], name: str, axes: int) -> Sequence[str]:
         is_recurrent = any(layer.type in _RECURRENT for layer in layers)

@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt.caffe_proto.common.errors import MissingShapesError
 from prototrt.caffe_proto.weights.module_state import TABLE, weights_of_module
 from prototrt.caffe_proto.weights.safetensors import write_safetensors
 from prototrt.converter.backends.torch import blobs
 from prototrt.converter.backends.torch.source import module_text
+from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.pipeline import lowered
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.command_line import run
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases
+from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, case_called, fork_cases
 from prototrt.tests.samples import one_of_each
 from prototrt.tests.small_nets import inputs_of, loaded, numbers
 
@@ -276,3 +278,23 @@ def test_a_state_dict_of_another_module(tmp_path: Path, monkeypatch: pytest.Monk
         "  because it says which blob of Caffe each tensor is, in a module that prototrt wrote\n"
         "  fix: convert the net to a module, name these tensors as it does, and add its tensor caffe_blobs\n"
     )
+
+
+def test_a_state_dict_lacks_what_an_init_net_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fix is followed: the state dict is put into the init net."""
+    monkeypatch.chdir(tmp_path)
+    golden = GOLDENS / "caffe2" / "lstm_from_onnx"
+    predict, init = golden / "predict_net.pb", golden / "init_net.pb"
+    shapes = {name: array.shape for name, array in np.load(golden / "inputs.npz").items()}
+    prototrt.convert(predict, init, "net.py", shapes=shapes)
+    with pytest.raises(MissingShapesError) as caught:
+        prototrt.rewrite(prototrt.load(predict, "net.safetensors"), shapes=shapes)
+    because, fix = caught.value.text.by(command_line_words).splitlines()[1:]
+    assert because.endswith("and 2 more; a state dict has no weights that an init net computes")
+    typed = f"prototrt weights set {predict} INIT_NET.pb net.safetensors -o new_init_net.pb"
+    assert fix == f"  fix: put the state dict into the init net, and give that: {typed}"
+    assert str(caught.value).endswith("give that: prototrt.set_weights(...)")
+    prototrt.set_weights(prototrt.load(predict, init), "net.safetensors", "new_init_net.pb")
+    prototrt.rewrite(prototrt.load(predict, "new_init_net.pb"), shapes=shapes)
