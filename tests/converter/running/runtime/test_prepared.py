@@ -109,6 +109,18 @@ def test_the_number_of_streams_changes_between() -> None:
     call.run()
 
 
+def test_state_that_does_not_fit_is_told_at_once() -> None:
+    """Also where the inputs have the shapes of the call before: the state alone has others."""
+    session = session_of(dynamic_graph())
+    session.run(continuing(2, 4, 0))
+    wider = session.get_state()
+    session.reset()
+    session.run(continuing(2, 3, 0))
+    session.set_state(wider)
+    with pytest.raises(ShapeError, match=r"of the last call has the shape \(1, 4, 8\), expected \(1, 3, 8\)"):
+        session.prepare(continuing(2, 3, 1))
+
+
 @pytest.mark.parametrize("on", ["engine", "reference"])
 def test_what_is_wrong_is_told_at_once(on: Way) -> None:
     session = session_of(dynamic_graph()) if on == "engine" else prototrt.Session(dynamic_graph())
