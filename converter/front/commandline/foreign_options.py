@@ -186,8 +186,5 @@ def absent_files(values: Mapping[str, Any], command: click.Command) -> list[str]
     """The files among the arguments that need not be given, and are not there. Only weights are called caffemodel."""
     optional = [each for each in command.params if isinstance(each, click.Argument) and not each.required]
     files = [values.get(each.name or "") for each in optional if isinstance(each.type, InputFile)]
-    return [file for file in files if _may_be_written(file)]
-
-
-def _may_be_written(file: object) -> bool:
-    return isinstance(file, str) and not (file.endswith(".caffemodel") or os.path.lexists(file))
+    others = [file for file in files if isinstance(file, str) and not file.endswith(".caffemodel")]
+    return [file for file in others if not os.path.lexists(file)]

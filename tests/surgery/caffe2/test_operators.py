@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -326,7 +326,7 @@ def test_a_condition_that_the_init_net_states(on: Way) -> None:
 
 
 TRUTHS = np.array([[1, 0], [0, -2]], np.float32)
-READERS = {
+READERS: dict[str, Callable[[Array, Array], Array]] = {
     "Where": lambda t, a: np.where(t, a, 2 * a),
     "And": lambda t, a: np.where(t & (a > 0), 1, 0),
     "Or": lambda t, a: np.where(t | (a > 0), 1, 0),
