@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array
 from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps
 from prototrt.converter.files.signatures.streams import StreamRows
@@ -70,11 +70,11 @@ class EngineRunner:
         with self._active():
             return self._execute(self._calls.make(feeds, outputs, steps))
 
-    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEngineCall:
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
         with self._active():
-            return PreparedEngineCall(self, self._calls.make(feeds, outputs, is_repeated=True))
+            return partial(self._repeat, self._calls.make(feeds, outputs, is_repeated=True))
 
-    def repeat(self, call: QueuedCall) -> dict[str, Any]:
+    def _repeat(self, call: QueuedCall) -> dict[str, Any]:
         """Run a prepared call again."""
         with self._active():
             return self._execute(call)
@@ -169,17 +169,6 @@ class EngineRunner:
             self._launcher.run((*reads, *writes), call.steps)
             for route in call.output_routes:
                 route.queue()
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedEngineCall:
-    """A call that was checked once, and can be run as often as one likes."""
-
-    _runner: EngineRunner
-    _call: QueuedCall
-
-    def run(self) -> dict[str, Any]:
-        return self._runner.repeat(self._call)
 
 
 def _can_use_graphs(engine: Engine, context: Context, stream: int) -> bool:

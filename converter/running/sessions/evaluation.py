@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array, host_target
 from prototrt.converter.files.signatures.signature import (
     Signature,
@@ -83,10 +83,11 @@ class EvaluatorRunner:
         self.state = state
         return {**returned, **outputs}
 
-    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedEvaluation:
+    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Callable[[], Results]:
+        """The call, which is checked again each time: on the CPU this costs little."""
         self._active()
         self.signature.refuse_names(feeds)
-        return PreparedEvaluation(self, dict(feeds), dict(outputs))
+        return partial(self.run, dict(feeds), dict(outputs))
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         """The given arrays, in the order of the inputs."""
@@ -149,18 +150,6 @@ class EvaluatorRunner:
 
     def close(self) -> None:
         self._state, self._evaluator = {}, None
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedEvaluation:
-    """A call with the same arrays each time. ``run()`` checks them again: on the CPU this costs little."""
-
-    _runner: EvaluatorRunner
-    _feeds: Mapping[str, Any]
-    _outputs: Mapping[str, Any]
-
-    def run(self) -> dict[str, Any]:
-        return self._runner.run(self._feeds, self._outputs)
 
 
 def _fill(targets: Mapping[str, Any], results: Mapping[str, Array]) -> None:

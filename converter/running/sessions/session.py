@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, overload
 
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.options import narrow, refuse_other
+from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.converter.files.companions.pinning import Trusted, pin_of
 from prototrt.converter.files.signatures.signature import Signature
-from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.options import ON_DEVICES, WAY_NAMES, ExportOptions, Way
 from prototrt.converter.running.sessions.counted import what_counts
 from prototrt.converter.running.sessions.evaluation import Evaluator, EvaluatorRunner
-from prototrt.converter.running.sessions.stores import StateStore
 from prototrt.converter.running.sessions.stream import Steps, calls_of, with_cont
 from prototrt.converter.showing.views.notebook import notebook_progress
 from prototrt.surgery.ir import Array, Graph, Value
@@ -27,46 +25,20 @@ if TYPE_CHECKING:
     from prototrt.converter.backends.tensorrt.builder import Plan
     from prototrt.converter.running.runtime.device import Device
     from prototrt.converter.running.runtime.engine import Engine
+    from prototrt.converter.running.runtime.runner import EngineRunner
 
 Runnable: TypeAlias = "Graph | Plan | Engine | str | os.PathLike[str]"
 """A graph; an engine: built, already loaded by another session, or the file of a plan; or the file of an ONNX model."""
 
 
-class PreparedCall(Protocol):
-    """A call whose arrays stay the same while their contents change."""
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call whose arrays stay the same while their contents change.
 
-    def run(self) -> dict[str, Any]:
-        """Run the call with what the inputs hold now. Each run overwrites the arrays of the outputs."""
+    ``run()`` runs it with what the inputs hold now. Each run overwrites the arrays of the outputs.
+    """
 
-
-class Runner(Protocol):
-    """Computes calls and keeps state between them. ``Session`` says what each method does."""
-
-    signature: Signature
-
-    def run(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, Any]: ...
-
-    def run_steps(
-        self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]
-    ) -> dict[str, Any]: ...
-
-    def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> PreparedCall: ...
-
-    @property
-    def replays(self) -> bool: ...
-
-    def profile(self, feeds: Mapping[str, Any]) -> list[tuple[str, float]]: ...
-
-    def reset(self, streams: Sequence[int] | None) -> None: ...
-
-    def get_state(self) -> dict[str, Array]: ...
-
-    def set_state(self, state: Mapping[str, Any]) -> None: ...
-
-    def store(self, streams: StreamRows, count: int) -> StateStore:
-        """Room for the states of ``count`` streams, of which calls take some."""
-
-    def close(self) -> None: ...
+    run: Callable[[], dict[str, Any]]
 
 
 def _reference(graph: Graph, *_: object) -> Evaluator:
@@ -215,7 +187,7 @@ class Session:
         self._graph = source if isinstance(source, Graph) else None
         self._engine: Engine | None = None
         self._cut = cut
-        self._runner: Runner
+        self._runner: EvaluatorRunner | EngineRunner
         place = "cpu" if device is None else str(device)
         if isinstance(source, Graph) and on in WAYS:
             if on not in ON_DEVICES and device is not None:
@@ -286,7 +258,7 @@ class Session:
         the GPU must be filled on the session's stream, or on CUDA's default stream.
         Raises what ``run()`` raises.
         """
-        return self._runner.prepare(feeds, outputs or {})
+        return PreparedCall(self._runner.prepare(feeds, outputs or {}))
 
     def run_steps(
         self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any] | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from heapq import heapify, heappop, heappush
 from itertools import count
 from threading import Lock, RLock
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, field
@@ -20,16 +20,10 @@ S = TypeVar("S", bound=Hashable)
 """The name of a stream."""
 
 
-class CompleteTicket(Protocol):
-    """Computes until a ticket is done, or the time in seconds is over."""
-
-    def __call__(self, ticket: Ticket, timeout: float | None) -> None: ...
-
-
 class Ticket(Future[dict[str, Array]]):
     """The outputs for an input that was submitted. ``result()`` computes what waits, if nobody else does."""
 
-    def __init__(self, complete: CompleteTicket) -> None:
+    def __init__(self, complete: Callable[[Ticket, float | None], None]) -> None:
         super().__init__()
         self._complete = complete
 

@@ -13,22 +13,6 @@ from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.surgery.ir import Array, Value
 
 
-class StateStore(Protocol):
-    """The states of streams, one in each row."""
-
-    def zero(self, rows: Sequence[int]) -> None: ...
-
-    def load(self, rows: Sequence[int], size: int) -> None:
-        """Make these rows, in ascending order, the state of the next call, which has ``size`` streams."""
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """The state of the last call goes back to these rows."""
-
-    def get(self, row: int) -> dict[str, Array]: ...
-
-    def set(self, row: int, state: Mapping[str, Array]) -> None: ...
-
-
 class KeepsState(Protocol):
     """A runner whose state can be read and replaced between calls."""
 
@@ -36,7 +20,7 @@ class KeepsState(Protocol):
 
 
 class HostStateStore:
-    """The states in NumPy arrays, for a net that runs on the CPU."""
+    """The states of streams, one in each row of NumPy arrays, for a net that runs on the CPU."""
 
     def __init__(self, runner: KeepsState, streams: StreamRows, count: int) -> None:
         self._runner, self._axes = runner, streams.axes
@@ -50,12 +34,14 @@ class HostStateStore:
             self._rows(name, array)[list(rows)] = 0
 
     def load(self, rows: Sequence[int], size: int) -> None:
+        """Make these rows, in ascending order, the state of the next call, which has ``size`` streams."""
         filled = [*rows, *[rows[-1]] * (size - len(rows))]
         self._runner.state = {
             name: np.take(array, filled, self._axes[name]) for name, array in self._arrays.items()
         }
 
     def keep(self, rows: Sequence[int]) -> None:
+        """The state of the last call goes back to these rows."""
         for name, array in self._arrays.items():
             self._rows(name, array)[list(rows)] = self._rows(name, self._runner.state[name])[: len(rows)]
 

@@ -84,7 +84,7 @@ def _replayed(session_of: SessionOf, precision: Precision) -> Callable[[], str]:
         with session_of(graph) as with_graphs, session_of(graph, graphs=False) as without:
             for feeds in _calls():
                 np.testing.assert_array_equal(with_graphs.run(feeds)["h"], without.run(feeds)["h"])
-            launcher = with_graphs._runner._launcher  # type: ignore[attr-defined]  # nothing public counts graphs
+            launcher = with_graphs._runner._launcher  # type: ignore[union-attr]  # nothing public counts graphs
             assert len(launcher._graphs) == 2, f"{len(launcher._graphs)} graphs were captured, expected 2"
         return "the same, bit by bit"
 
