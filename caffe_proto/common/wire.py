@@ -1,4 +1,4 @@
-"""Protobuf's binary form, walked in place: no message is built and no payload is copied."""
+"""Protobuf's binary form, read and written without messages: a file is walked in place, and no payload is copied."""
 
 from __future__ import annotations
 
@@ -149,3 +149,17 @@ def varints(buffer: Buffer, start: int, end: int) -> Iterator[int]:
 def signed(value: int) -> int:
     """A VARINT as an int64."""
     return value - (1 << 64) if value >> 63 else value
+
+
+def field_head(number: int, size: int) -> bytes:
+    """The header of a field of ``size`` bytes: its number, the wire type, the length."""
+    return varint_bytes(number << 3 | Wire.BYTES) + varint_bytes(size)
+
+
+def varint_bytes(number: int) -> bytes:
+    """Seven bits per byte, the lowest first; the top bit is set if more bytes follow."""
+    groups = bytearray()
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*groups, number])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.layer_types import Role, layer_type
-from prototrt.caffe_proto.net.size_fields import numbers_of_fields
-from prototrt.caffe_proto.schema import Message, is_layer_type
+from prototrt.caffe_proto.schema import Message, is_layer_type, is_repeated
 from prototrt.caffe_proto.text.fields import FieldPath
 from prototrt.caffe_proto.text.findings import Finding, OpenLayer
+from prototrt.caffe_proto.text.scalars import RANGES
 from prototrt.caffe_proto.upgrades.upgrade import LayerEntry
 
 PartialShape = tuple[int | None, ...]
@@ -73,7 +74,7 @@ def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) 
     layer, facts = entry.message, layer_type(entry.message.type)
     if layer.type == "DummyData":
         return _drawn_shape(layer.dummy_data_param, top)
-    field_numbers = numbers_of_fields(entry)
+    field_numbers = _numbers_of_fields(entry)
     whole = next((numbers for path, numbers in field_numbers.items() if _is_named(path, _SHAPES)), None)
     if top == 0 and whole:
         return tuple(whole)
@@ -106,7 +107,7 @@ def _misread_sizes(entry: LayerEntry) -> tuple[Finding, ...]:
 def _zeros(entry: LayerEntry, file: str) -> Iterator[Finding]:
     """Where Caffe needs a size, and does not take a 0 for one that is not stated."""
     layer = OpenLayer(entry.message, "layer", 0, entry.line)
-    for path, numbers in numbers_of_fields(entry).items():
+    for path, numbers in _numbers_of_fields(entry).items():
         name = path[-1]
         is_needed = name in _BATCH or path[:-1] == ("memory_data_param",)
         if is_needed and not numbers[-1] and layer_type(entry.message.type).role is Role.DATA:
@@ -176,3 +177,38 @@ def transformation(layer: Message) -> str | None:
     if transform.HasField("scale") and transform.scale != 1:
         steps.append(f"times {transform.scale:g}")
     return f'feed "{layer.top[0]}" {AS_IN_TRAINING}: {", then ".join(steps)}' if steps else None
+
+
+def _numbers_of_fields(entry: LayerEntry) -> dict[FieldPath, list[int]]:
+    """The integers by the path of field names: ``("data_param", "batch_size")``."""
+    numbers: dict[FieldPath, list[int]] = {}
+    for path, number in _numbers_at(entry.message, ()):
+        numbers.setdefault(path, []).append(number)
+    for finding in entry.findings:
+        if finding.is_unknown and finding.field is not None:
+            for path, number in _integers(finding.readable_value, (*finding.path[1:], finding.field)):
+                numbers.setdefault(path, []).append(number)
+    return numbers
+
+
+def _numbers_at(message: Message, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+    for field, value in message.ListFields():
+        inner = (*path, str(field.name))
+        each = value if is_repeated(field) else (value,)
+        if field.message_type is not None:
+            for part in each:
+                yield from _numbers_at(part, inner)
+        elif field.cpp_type in RANGES:
+            yield from ((inner, int(number)) for number in each)
+
+
+def _integers(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+    """The integers in an unknown field: in a value, a list, or a message."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _integers(inner, (*path, name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _integers(each, path)
+    elif type(value) is int:
+        yield path, value

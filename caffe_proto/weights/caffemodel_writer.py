@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from prototrt.caffe_proto.common.wire_writer import field_head, varint_bytes
+from prototrt.caffe_proto.common.wire import field_head, varint_bytes
 from prototrt.caffe_proto.weights import Array
 
 # Numbers of NetParameter, LayerParameter, BlobProto and BlobShape in caffe.proto.

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.caffe2.held_data import data_of, held_data
 from prototrt.caffe_proto.caffe2.init_net import InitNet
 from prototrt.caffe_proto.caffe2.loading import with_inputs
 from prototrt.caffe_proto.caffe2.operators import Operator
-from prototrt.caffe_proto.caffe2.shape_examples import Example, example_shapes
+from prototrt.caffe_proto.caffe2.shape_examples import Example, data_of, example_shapes, held_data
 from prototrt.caffe_proto.common.errors import ConversionError, MissingShapesError
 from prototrt.caffe_proto.common.wording import Command, Worded, listed
 from prototrt.surgery.caffe2.operator_rule import NO_RULE, operator_rule

@@ -20,8 +20,7 @@ from prototrt.surgery.ir.layout import STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops.windows import Images
 from prototrt.surgery.passes.moved_values import reshape_to
 from prototrt.surgery.passes.named_axes import MAP_AXES
-from prototrt.surgery.passes.step_rates import stride_of
-from prototrt.surgery.passes.stream_axes import StepAxis, StreamAxes
+from prototrt.surgery.passes.stream_axes import StepAxis, StreamAxes, stride_of
 
 _LOWEST = float(np.finfo(np.float32).min)
 

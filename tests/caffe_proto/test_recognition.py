@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.caffe_proto import ConversionError, load
-from prototrt.caffe_proto.common.wire_writer import field_head, varint_bytes
+from prototrt.caffe_proto.common.wire import field_head, varint_bytes
 from prototrt.caffe_proto.recognition import CAFFEMODEL, NETDEF, SAFETENSORS, OpenFile, open_input
 from prototrt.tests.fresh_python import run_python
 from prototrt.tests.small_nets import Write

@@ -28,9 +28,8 @@ from prototrt.surgery.ops import (
     Unary,
     UnaryKind,
 )
-from prototrt.surgery.views.dot import dot_from_graph
+from prototrt.surgery.views.dot import dot_from_graph, words_of
 from prototrt.surgery.views.inspection import multiply_adds
-from prototrt.surgery.views.primitives import words_of
 
 LAYER = Origin("net.prototxt", 7, "rnn", "RNN")
 

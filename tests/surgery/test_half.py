@@ -17,8 +17,7 @@ from prototrt.surgery.ir import DType, Graph, Node, Op, Value, walk
 from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ir.uniform_constants import is_broadcast
 from prototrt.surgery.ops import ADD, MULTIPLY, Clip, Scan, TanH
-from prototrt.surgery.passes.compute_in_half import compute_in_half
-from prototrt.surgery.passes.half_weights import HalfWeights, precision_loss
+from prototrt.surgery.passes.compute_in_half import HalfWeights, compute_in_half, precision_loss
 from prototrt.surgery.passes.precision import IN_HALF
 from prototrt.tests.memory import little_memory
 from prototrt.tests.small_nets import Blobs, Shapes, float32, numbers, op, rewritten, stored, told

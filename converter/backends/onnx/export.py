@@ -15,12 +15,11 @@ from typing import Any
 from prototrt import __version__
 from prototrt.caffe_proto.common.options import refuse_other
 from prototrt.converter.backends.onnx.api import element_type, import_package
-from prototrt.converter.backends.onnx.checking import check_model
+from prototrt.converter.backends.onnx.checking import check_model, refuse_unread
 from prototrt.converter.backends.onnx.file import write_model
 from prototrt.converter.backends.onnx.lowering import lower
 from prototrt.converter.backends.onnx.model import OnnxModel, Proto
 from prototrt.converter.backends.onnx.opset import ir_version_of, opset_for, refuse_unknown_types
-from prototrt.converter.backends.onnx.reading import refuse_unread
 from prototrt.converter.files.companions.manifest import describe, graph_facts, refuse_changed_files
 from prototrt.converter.files.readers.names import ReaderName
 from prototrt.converter.files.writing.publication import publication

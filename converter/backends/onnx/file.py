@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from prototrt.caffe_proto.common.records import dataclass
-from prototrt.caffe_proto.common.wire_writer import field_head
+from prototrt.caffe_proto.common.wire import field_head
 from prototrt.converter.backends.onnx.api import element_type, import_package
 from prototrt.converter.backends.onnx.model import Proto
 from prototrt.converter.files.writing.ownership import DATA_MARK, DerivedPath

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.caffe_proto.common.files import LARGEST_TEXT, open_regular, value_from_json
-from prototrt.caffe_proto.common.wire_writer import field_head
+from prototrt.caffe_proto.common.wire import field_head
 
 DATA_MARK = b"Weights of an ONNX model, written by prototrt\n"
 """The first bytes of a file of weights."""

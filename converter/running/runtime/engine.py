@@ -21,7 +21,7 @@ from prototrt.converter.running.runtime.bindings import (
 )
 from prototrt.converter.running.runtime.device import Device
 from prototrt.converter.running.runtime.kernel_cache import KernelCache
-from prototrt.converter.running.runtime.workspace import Workspace
+from prototrt.converter.running.runtime.memory import Workspace
 
 Shape: TypeAlias = tuple[int, ...]
 Profile: TypeAlias = tuple[Shape, Shape]

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from threading import RLock
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.running.runtime.device import CapturedGraph, Device
-from prototrt.converter.running.runtime.workspace import Workspace
 from prototrt.surgery.ir import Array
 
 log = logging.getLogger(__name__)
@@ -179,3 +179,29 @@ class StagingBuffer:
             self._bytes = self._memory.allocate_pinned(size)
         self._reserved = self._bytes[:size]
         return self._reserved
+
+
+class Workspace:
+    """Working memory for the runs of one engine on one stream. ``size`` is None where each context has its own.
+
+    ``turn`` is held while a run is queued, so that runs of several threads follow each other.
+    """
+
+    def __init__(self, device: Device, size: int | None) -> None:
+        self.size, self.address = size, 0
+        self.turn = RLock()
+        self._device, self._users = device, 0
+
+    def use(self) -> None:
+        """One more session uses it, which must ``release`` it."""
+        with self.turn:
+            if self.size and not self._users:
+                self.address = self._device.allocate(self.size)
+            self._users += 1
+
+    def release(self) -> None:
+        """A session is closed, and nothing that it queued runs any more. The last one frees the memory."""
+        with self.turn:
+            self._users -= 1
+            if self.size and not self._users:
+                self._device.free(self.address)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
+from prototrt.surgery import ir
+from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import (
     LayerBuilder,
@@ -15,9 +18,9 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
 )
 from prototrt.surgery.building.layer_rules import which_fork
-from prototrt.surgery.images.places import offset_of_places
 from prototrt.surgery.ir import DataSize, DType, Range, Size, computable, fixed, range_of
-from prototrt.surgery.ops import Cast, Compress, Gather, Slice
+from prototrt.surgery.ops import Cast, Compress, Convolution, Deconvolution, Gather, Slice, Transpose
+from prototrt.surgery.ops.pooling import Windows
 from prototrt.surgery.ops.windows import ranges_clause
 
 
@@ -82,7 +85,7 @@ def _offsets_of_forks(build: LayerBuilder, layer: Layer, x: Value, like: Value) 
 
 
 def _offsets_of_places(build: LayerBuilder, x: Value, like: Value) -> list[int] | None:
-    offsets = [offset_of_places(build, x, like, axis) for axis in range(2, len(x.shape))]
+    offsets = [_offset_of_places(build, x, like, axis) for axis in range(2, len(x.shape))]
     numbers = [offset for offset in offsets if offset is not None]
     return numbers if len(numbers) == len(offsets) else None
 
@@ -172,3 +175,47 @@ def _new_size(build: LayerBuilder, layer: Layer, most: int) -> DataSize:
         name += "_"
     build.symbols[name] = Range(0, most, most)
     return DataSize(name)
+
+
+def _offset_of_places(build: Builder, x: ir.Value, like: ir.Value, axis: int) -> int | None:
+    """Which element of ``x`` lies where the first one of ``like`` does, along an axis. None if nothing says it.
+
+    The windows of layers lie around their middles; other layers leave elements where they are. Of a layer with several
+    bottoms the first one counts.
+    Source: s9xie/hed ``src/caffe/layers/crop_layer.cpp``, and ``coord_map`` of its layers.
+    """
+    ours, others = _place(build, x, axis), _place(build, like, axis)
+    if ours is None or others is None or (ours[0], ours[1]) != (others[0], others[1]):
+        return None
+    offset = (others[2] - ours[2]) / ours[1]
+    return int(offset) if offset >= 0 and offset.denominator == 1 else None
+
+
+def _place(build: Builder, x: ir.Value, axis: int) -> tuple[ir.Value, Fraction, Fraction] | None:
+    """What a value comes from; and the scale and shift by which its element p lies at ``scale p + shift`` there."""
+    path = []
+    while (node := build.writer(x)) is not None:
+        source = next((value for value in node.inputs if not value.is_constant), None)
+        if source is None:
+            break
+        path.append((node, x, source))
+        x = source
+    scale, shift = Fraction(1), Fraction(0)
+    for node, y, source in reversed(path):
+        op, before, place = node.op, source.shape, axis - 2
+        if isinstance(op, Convolution | Deconvolution):
+            extent = op.dilation[place] * (fixed(node.inputs[1].shape[axis], "the kernel") - 1)
+            middle = Fraction(extent, 2) - op.pad[place]
+            if isinstance(op, Convolution):
+                scale, shift = scale * op.stride[place], shift + scale * middle
+            else:
+                scale /= op.stride[place]
+                shift -= scale * middle
+        elif isinstance(op, Windows):
+            shift += scale * (Fraction(op.window[place] - 1, 2) - op.before[place])
+            scale *= op.stride[place]
+        elif isinstance(op, Slice) and op.axis == axis and isinstance(op.start, int):
+            shift += scale * op.start
+        elif isinstance(op, Transpose) or len(before) <= axis or before[axis] != y.shape[axis]:
+            return None
+    return x, scale, shift

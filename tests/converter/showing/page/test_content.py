@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from prototrt.converter.showing.page.script import join_modules
-from prototrt.converter.showing.page.writing import FOLDER
+from prototrt.converter.showing.page.writing import FOLDER, join_modules
 
 FACTS = {"stages": ["As written"], "layers": [], "verification": None}
 PROGRAM = """

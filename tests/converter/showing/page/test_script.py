@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from prototrt.converter.showing.page.script import join_modules
-from prototrt.converter.showing.page.writing import FOLDER
+from prototrt.converter.showing.page.writing import FOLDER, join_modules
 
 MODULES = {
     "main.js": (
