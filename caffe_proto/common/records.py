@@ -7,8 +7,9 @@ Here all classes share their methods, but for ``__init__``: it is compiled once 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import KW_ONLY, MISSING, Field, asdict, field, fields, is_dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -45,8 +46,8 @@ _FACTORY = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
 """The default of a field whose default is made, as signatures show it."""
 
 
-_FIRST = 8
-"""Instances of a class that are made without compiling anything: most classes have fewer."""
+_FIRST = 32
+"""Instances of a class that are made without compiling anything, which takes as long as to make some forty."""
 
 
 class _Init:
@@ -63,22 +64,29 @@ class _Init:
         self.cls.__init__ = made = self._function()
         return made.__get__(item, owner)
 
+    @cached_property
+    def _signature(self) -> tuple[list[str], dict[str, Any], dict[str, Callable[[], Any]], set[str]]:
+        """The fields that have places, what those that are left out become or are made by, and all fields."""
+        of_class = fields(self.cls)
+        return (
+            [each.name for each in of_class if not each.kw_only],
+            {each.name: each.default for each in of_class if each.default is not MISSING},
+            {each.name: each.default_factory for each in of_class if each.default_factory is not MISSING},
+            {each.name for each in of_class},
+        )
+
     def _fill(self, item: Any, /, *values: Any, **named: Any) -> None:
         """As the function does, which raises for what does not fit."""
-        of_class = fields(self.cls)
-        content = dict(zip((each.name for each in of_class if not each.kw_only), values, strict=False))
-        fits = len(content) == len(values) and not content.keys() & named.keys()
-        content |= named
-        for each in of_class:
-            if each.name not in content and each.default is not MISSING:
-                content[each.name] = each.default
-            elif each.name not in content and each.default_factory is not MISSING:
-                content[each.name] = each.default_factory()
-        if not fits or content.keys() != {each.name for each in of_class}:
+        places, defaults, factories, names = self._signature
+        arguments = dict(zip(places, values, strict=False))
+        content = {**defaults, **arguments, **named}
+        for name in factories.keys() - content.keys():
+            content[name] = factories[name]()
+        if len(arguments) < len(values) or arguments.keys() & named.keys() or content.keys() != names:
             self._function()(item, *values, **named)
             return
-        for each in of_class:
-            object.__setattr__(item, each.name, content[each.name])
+        for name, value in content.items():
+            object.__setattr__(item, name, value)
         if hasattr(item, "__post_init__"):
             item.__post_init__()
 

@@ -153,7 +153,7 @@ def test_they_travel_between_processes(made: object) -> None:
 
 def test_nothing_is_compiled_for_the_first_instances() -> None:
     kind = kinds(records.dataclass)["Derived"]
-    first = [kind(1, d=True, e=[place]) for place in range(8)]
+    first = [kind(1, d=True, e=[place]) for place in range(32)]
     assert not isinstance(vars(kind)["__init__"], FunctionType)
     assert kind(1, d=True) == first[0]
     assert isinstance(vars(kind)["__init__"], FunctionType)

@@ -10,7 +10,8 @@ from prototrt.caffe_proto.common.wording import Option, OptionValue, Worded
 from prototrt.cli import main
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.front.commandline.commands.calibrating import calibrate
-from prototrt.converter.front.commandline.commands.converting import convert, upgrade
+from prototrt.converter.front.commandline.commands.converting import convert
+from prototrt.converter.front.commandline.commands.forms import upgrade
 from prototrt.converter.front.commandline.commands.showing import dot
 from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
 
