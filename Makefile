@@ -43,9 +43,9 @@ test-slow: $(VENV)/installed-dev
 	-@test -e $(ACTIONLINT) || $(MAKE) --no-print-directory $(ACTIONLINT)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'slow and not exhaustive' $$(grep -rl --include='*.py' 'mark\.slow' tests)
 
-# All faults, plans, geometries, programs, and ways of nets, of which the parts above try a sample.
+# All faults, plans, geometries, programs, ways of nets, and examples, of which the parts above try a sample.
 test-exhaustive: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m exhaustive
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'exhaustive or hypothesis' --hypothesis-profile exhaustive
 
 # With the oldest Python, too. uv finds the versions; it comes in an environment of its own.
 test-lowest: build/uv/bin/uv .dev/prototrt

@@ -18,9 +18,10 @@ from prototrt.converter.showing.page import writing
 
 # Nothing depends on the clock: a busy machine may take as long as it likes to draw an example.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# The same examples each time: a test that fails does so because of a change.
+# The same examples each time: a test that fails does so because of a change. `make test-exhaustive` tries more.
 # `pytest --hypothesis-profile thorough` looks for others, and longer.
-settings.register_profile("quick", settings.get_profile("busy"), max_examples=30, derandomize=True)
+settings.register_profile("quick", settings.get_profile("busy"), max_examples=15, derandomize=True)
+settings.register_profile("exhaustive", settings.get_profile("quick"), max_examples=60)
 settings.register_profile("thorough", settings.get_profile("busy"), max_examples=1000)
 settings.load_profile("quick")
 

@@ -40,8 +40,7 @@ from prototrt.tests.odd_names import TEXTS, hidden_in
 from prototrt.tests.sources import nodes_of
 
 few = settings(
-    max_examples=50,
-    deadline=None,
+    max_examples=2 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -169,7 +168,7 @@ def test_a_deploy_net_is_read_back(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(TEXTS.filter(str.strip), min_size=5, max_size=10))
 def test_svg_is_drawn_as_it_is_written(texts: Sequence[str]) -> None:
     drawing = Drawing("".join(texts))
@@ -243,7 +242,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("written", PAGES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(text=TEXTS)
 def test_pages(written: Callable[[str], str], text: str) -> None:
     html = written(text)

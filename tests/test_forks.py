@@ -193,7 +193,7 @@ LONG = [
 ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(STATED.map(repr) | st.text(SIGNS, max_size=30) | st.sampled_from(LONG))
 @pytest.mark.parametrize("kind", ["rpn.proposal_layer.ProposalLayer", "cmap_layer.CmapLayer"])
 def test_any_param_str_ends_with_a_graph_or_a_message(kind: str, text: str) -> None:

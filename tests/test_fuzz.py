@@ -24,8 +24,7 @@ from prototrt.tests.memory import little_memory, only_conversion_errors
 GOLDENS = Path(__file__).parent / "goldens" / "caffe"
 CASES = sorted(path.name for path in GOLDENS.iterdir() if (path / "model.caffemodel").exists())
 FEW = settings(
-    deadline=None,
-    max_examples=80,
+    max_examples=2 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

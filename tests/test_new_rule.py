@@ -125,7 +125,7 @@ def test_code_in_python_has_its_class() -> None:
     assert '@python_rule("m.n.Layer")\ndef layer_2(' in Path("mine.py").read_text()
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(["layer", "Build", "Expression", "blob_0", "a.py"])
 @example(["\\'", "LayerRule", "my_rule", "NotImplementedError", 'it\'s \\ "mine".py'])
 @example(["x", "MyRule", "list", "my_rule", "{x}.py"])

@@ -197,7 +197,7 @@ def check(on: Way, net: Net, calls: Sequence[tuple[int, int, int]]) -> None:
 
 
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=settings().max_examples // 2)
 @given(nets(), CALLS)
 def test_as_for_that_size_alone(on: Way, net: Net, calls: list[tuple[int, int, int]]) -> None:
     check(on, net, calls)
@@ -205,7 +205,6 @@ def test_as_for_that_size_alone(on: Way, net: Net, calls: list[tuple[int, int, i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=settings().max_examples // 2)
 @given(nets(), CALLS)
 def test_many_as_for_that_size_alone(on: Way, net: Net, calls: list[tuple[int, int, int]]) -> None:
     check(on, net, calls)

@@ -38,8 +38,7 @@ WORDS = r"""
 """
 PIECES = st.sampled_from([word.encode() for word in WORDS.split()] + [b"\n", b"\0", b"\xff"])
 MANY = settings(
-    max_examples=150,
-    deadline=None,
+    max_examples=4 * settings().max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -137,7 +136,7 @@ def hdf5() -> bytes:
     return stream.getvalue()
 
 
-@settings(MANY, max_examples=60)
+@settings(MANY, max_examples=2 * settings().max_examples)
 @given(damaged([hdf5()], st.binary(max_size=6)))
 def test_damaged_hdf5(folder: Path, content: bytes) -> None:
     (folder / "m").write_bytes(content)

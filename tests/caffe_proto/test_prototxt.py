@@ -104,7 +104,7 @@ def fields_of_layers(draw: st.DrawFn) -> str:
     return re.sub("~", lambda _: draw(_BLANKS) if draw(st.integers(0, 9)) == 9 else " ", "~".join(fields))
 
 
-@settings(max_examples=300)
+@settings(max_examples=8 * settings().max_examples)
 @given(fields_of_layers())
 def test_reads_what_people_write_as_protobuf_does(fields: str) -> None:
     """Protobuf stops at the first mistake: texts without one mean the same to both."""

@@ -24,7 +24,7 @@ GUARD = 8
 """Elements around the result, which nobody may touch."""
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=10 * settings().max_examples)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=4).flatmap(
         # Rows of 16 bytes and more are moved in one piece: they must not be rare.

@@ -65,7 +65,7 @@ PAIRS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(PAIRS)
 def test_arithmetic_is_that_of_numbers(pair: Pair) -> None:
     size, plain = pair
@@ -77,7 +77,7 @@ def test_arithmetic_is_that_of_numbers(pair: Pair) -> None:
     assert size_from_text(str(size), SPANS) == size
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(PAIRS, PAIRS)
 def test_equal_sizes_are_equal_at_all_values(left: Pair, right: Pair) -> None:
     values = [[plain(sizes) for sizes in EVERY] for _, plain in (left, right)]
@@ -96,7 +96,7 @@ POLYNOMIALS = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(POLYNOMIALS, st.integers(1, 5))
 def test_the_parts_of_a_polynomial_add_up(pair: Pair, parts: int) -> None:
     size = pair[0]
@@ -104,7 +104,7 @@ def test_the_parts_of_a_polynomial_add_up(pair: Pair, parts: int) -> None:
     assert size - size // 2 == (size + 1) // 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(PAIRS, PAIRS)
 def test_a_product_is_divided_by_its_factor(left: Pair, right: Pair) -> None:
     if right[0] != 0:
@@ -143,7 +143,7 @@ def test_what_leaves_a_rest(dividend: Size, divisor: Size) -> None:
     assert divide(dividend, divisor) is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(PAIRS, st.integers(1, 6))
 def test_a_size_is_divided_unless_a_value_leaves_a_rest(pair: Pair, divisor: int) -> None:
     size, plain = pair
@@ -183,7 +183,6 @@ def test_the_range_of_a_product_of_differences_is_exact() -> None:
     assert range_of(size) == Range(min(values), 3, max(values))
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_parts_of_maps_add_up_in_any_order(data: st.DataObject) -> None:
     """As where maps are cut along both axes, flattened, and joined."""

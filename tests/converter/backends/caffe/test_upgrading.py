@@ -165,7 +165,7 @@ def test_comments_of_upgraded_text_are_found_again() -> None:
     assert comments_of("# alone").tail == ["# alone"]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example("#[conv1]", "##[conv1]")
 @example("#vso[task]", "\\##[a")
 @given(comment=TEXTS, name=NAMES)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
@@ -52,7 +52,6 @@ def make_ours(graph: Graph) -> None:
 
 @pytest.mark.slow
 @given(net=NAMES, names=FOUR)
-@settings(max_examples=20, deadline=None)
 def test_any_names(net: str, names: list[str]) -> None:
     make_ours(graph_of(net, names))
 

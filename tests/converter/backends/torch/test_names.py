@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import prototrt
@@ -63,7 +63,6 @@ def variables(tree: ast.Module) -> set[str]:
     }
 
 
-@settings(max_examples=50, deadline=None)
 @example("true", ["none", "import", "load", "device"])
 @example("WEIGHTS", ["caffe caffe mvn", "caffe_mvn", "MVN", "scale"])
 @example("scale", ["nn", "torch", "weight", "self"])
@@ -76,7 +75,6 @@ def test_a_name_means_one_thing(net: str, names: Sequence[str]) -> None:
     assert {*outside}.isdisjoint(variables(tree))
 
 
-@settings(max_examples=25, deadline=None)
 @example("true", ["x" * 99, "y" * 99, "z" * 99, "input" * 20])
 @example("WEIGHTS", ["none", "caffe_mvn", "running", "running_"])
 @example("scale", ["nn", "torch", "weight", "self"])

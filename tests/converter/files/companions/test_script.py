@@ -14,7 +14,7 @@ from prototrt.converter.files.companions.script import script_text
 from prototrt.tests.odd_names import NAMES
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(["--minShapes=\u200b:1x3", "-\x1b\n", "\n"])
 @example(["{version}", "'", "$(exit 3)"])
 @given(st.lists(NAMES.filter(lambda name: "\0" not in name), min_size=3, max_size=3))

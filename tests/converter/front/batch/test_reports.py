@@ -174,7 +174,7 @@ def named(text: str) -> BatchResult:
     return BatchResult("models.yaml", began, 1.0, outcomes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(TEXTS)
 def test_junit_of_any_name_is_what_the_schema_says(text: str) -> None:
     xmlschema = pytest.importorskip("xmlschema")
@@ -224,7 +224,7 @@ def by_github(text: str) -> str:
 
 
 @pytest.mark.parametrize("render", [by_markdown_it, by_github])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(text=TEXTS)
 @example(text="".join(LINKS))
 @example(text="a|b\\|c\\\\|d")
@@ -249,7 +249,7 @@ def test_a_name_is_no_link(render: Callable[[str], str], link: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ["lxml.etree", "junitparser"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(text=TEXTS)
 def test_junit_as_other_programs_read_it(reader: str, text: str) -> None:
     library: Any = pytest.importorskip(reader, reason=f"needs {reader.partition('.')[0]}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import prototrt
@@ -128,7 +128,6 @@ class Pair:
 
 
 @pytest.mark.parametrize("on", WAYS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(orders=st.lists(STEPS, max_size=25))
 def test_streams_in_any_order(on: Way, orders: list[tuple[Any, ...]]) -> None:
     both = Pair(on)

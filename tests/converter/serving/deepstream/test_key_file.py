@@ -48,7 +48,7 @@ PIECES += [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=8 * settings().max_examples)
 @example(["[property]\nmodel-file=a\n  custom-lib-path=b\n"])
 @example(["[DEFAULT]\na=1\n[property]\nb=2\n"])
 @example(["key=1"])
@@ -63,7 +63,7 @@ def test_files_are_read_as_by_glib(pieces: Sequence[str]) -> None:
                 groups_of(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(NAMES.filter(lambda text: "\0" not in text))
 def test_any_text_is_a_value(text: str) -> None:
     text = text.encode(errors="replace").decode()

@@ -159,11 +159,7 @@ def written(case: Case, tmp_path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_damaged_files(case: Case, written: bytes, data: st.DataObject, tmp_path: Path) -> None:
     """A file with wrong bytes, or cut short, is shown as far as it goes, or refused with a message."""
