@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from prototrt.caffe_proto.common.memory import without_collector
 def parsed(path: Path) -> ast.Module:
     with without_collector():  # all of it stays
         return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def files_with(text: str, paths: Iterable[Path]) -> list[Path]:
+    """Those of the modules that have the text somewhere: the others need not be parsed."""
+    return [path for path in paths if text in path.read_text(encoding="utf-8")]
 
 
 @cache

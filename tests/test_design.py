@@ -36,8 +36,8 @@ def class_names() -> Counter[str]:
     """How often each class, or a type for the words of an option, is defined."""
     nodes = [node for path in CODE for node in nodes_of(path)]
     classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
-    words = [ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)]
-    return Counter(classes) + Counter(words)
+    targets = [node.target for node in nodes if isinstance(node, ast.AnnAssign)]
+    return Counter(classes) + Counter(target.id for target in targets if isinstance(target, ast.Name))
 
 
 @pytest.mark.parametrize("page", ["design.md", "glossary.md"])

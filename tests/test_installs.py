@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from configparser import ConfigParser
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from prototrt.caffe_proto.common import installing
 from prototrt.converter.backends.onnx import programs
 from prototrt.converter.backends.tensorrt import api
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.sources import parsed
+from prototrt.tests.sources import files_with, parsed
 
 _SETUP = ConfigParser()
 _SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
@@ -37,8 +38,8 @@ FILES = [
 ]
 
 
-def trees() -> dict[Path, ast.Module]:
-    return {path: parsed(path) for path in [*FILES, ROOT / "cli.py"]}
+def trees(text: str) -> dict[Path, ast.Module]:
+    return {path: parsed(path) for path in files_with(text, [*FILES, ROOT / "cli.py"])}
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
@@ -51,17 +52,18 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def installs() -> Iterator[tuple[Path, str]]:
-    return (
+@cache
+def installs() -> list[tuple[Path, str]]:
+    return [
         (path, text)
-        for path, tree in trees().items()
+        for path, tree in trees("pip").items()
         for text in texts(tree)
         if re.search(r"pip install [^.]", text)
-    )
+    ]
 
 
 def extras_asked_for() -> Iterator[str]:
-    for tree in trees().values():
+    for tree in {**trees("pip_install"), **trees("extra =")}.values():
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Call)

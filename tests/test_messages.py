@@ -15,7 +15,7 @@ from prototrt.cli import main
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.front.commandline.wording import command_line_words
 from prototrt.tests.public_cases import ROOT
-from prototrt.tests.sources import nodes_of, parsed
+from prototrt.tests.sources import files_with, nodes_of, parsed
 
 ROOMS = ("caffe_proto", "surgery", "plugins", "converter")
 MODULES = [
@@ -43,7 +43,7 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def test_no_message_below_the_command_line_spells_a_command() -> None:
     spelled = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
-        for path in MODULES
+        for path in files_with("prototrt ", MODULES)
         for line, text in messages(parsed(path))
         if TYPED.search(text)
     ]
@@ -82,7 +82,7 @@ def named_commands() -> set[str]:
     """The commands that messages name."""
     calls = (
         node
-        for path in MODULES
+        for path in files_with("Command(", MODULES)
         for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Command"
     )

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import prototrt
 from prototrt.surgery import rules
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.sources import parsed
+from prototrt.tests.sources import nodes_of
 
 ROOMS = ("caffe_proto", "surgery", "plugins", "converter")
 PARTICIPLES = {"found", "known", "stated", "given", "wanted", "told", "said"}
@@ -38,25 +38,27 @@ PUBLIC = {"Converted", "stacked", *rules.__all__}
 """Names that users' code has."""
 
 
-def modules() -> dict[str, ast.Module]:
-    """The syntax of the package's modules, by their path."""
+@cache
+def modules() -> dict[str, list[ast.AST]]:
+    """The nodes of the package's modules, by their path."""
     paths = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
-    return {str(path.relative_to(ROOT)): parsed(path) for path in paths}
+    return {str(path.relative_to(ROOT)): nodes_of(path) for path in paths}
 
 
+@cache
 def places_of_classes() -> dict[str, list[str]]:
     """The modules in which a class of each name is defined, without the underscore of private ones."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path, tree in modules().items():
-        for node in ast.walk(tree):
+    for path, nodes in modules().items():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 places[node.name.lstrip("_")].append(path)
     return places
 
 
-def bound_names(tree: ast.AST) -> Iterator[str]:
+def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Variables, parameters, functions, classes and attributes that a module names itself."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -100,9 +102,7 @@ def is_preposition(name: str) -> bool:
 @cache
 def bases() -> dict[str, set[str]]:
     """The names of the classes that each class is made from."""
-    classes = (
-        node for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    )
+    classes = (node for nodes in modules().values() for node in nodes if isinstance(node, ast.ClassDef))
     return {
         node.name: {ast.unparse(base).split("[")[0].rpartition(".")[2] for base in node.bases}
         for node in classes
@@ -138,14 +138,14 @@ def returns_its_subject(function: ast.FunctionDef, owner: str | None) -> bool:
     return len(words_of(function.name)) == 1 and not subjects.isdisjoint(types_in(function.returns))
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef, str | None]]:
+@cache
+def functions() -> list[tuple[str, ast.FunctionDef, str | None]]:
     """Each function and method with its module, and with the class of a method."""
-    for path, tree in modules().items():
-        for node in ast.walk(tree):
-            owner = node.name if isinstance(node, ast.ClassDef) else None
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.FunctionDef):
-                    yield path, child, owner
+    found = []
+    for path, nodes in modules().items():
+        owners = {child: node.name for node in nodes if isinstance(node, ast.ClassDef) for child in node.body}
+        found += [(path, node, owners.get(node)) for node in nodes if isinstance(node, ast.FunctionDef)]
+    return found
 
 
 def test_a_class_name_means_one_thing() -> None:
@@ -173,8 +173,8 @@ def test_values_are_named_by_nouns() -> None:
     """A participle says how a value came here; a name says what it is."""
     named = {
         f"{path}: {name}"
-        for path, tree in modules().items()
-        for name in (Path(path).stem, *bound_names(tree))
+        for path, nodes in modules().items()
+        for name in (Path(path).stem, *bound_names(nodes))
         if with_participle(name)
     }
     assert sorted(named) == []

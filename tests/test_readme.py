@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from configparser import ConfigParser
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
@@ -90,6 +91,7 @@ FURTHER = {
 """What these commands need for the sample, beside what the table says."""
 
 
+@cache
 def missing() -> set[str]:
     """The modules that the README's installation does not bring, of all that an extra brings."""
     config = ConfigParser()

@@ -17,7 +17,7 @@ import pytest
 
 import prototrt
 from prototrt.caffe_proto.common import records
-from prototrt.tests.sources import nodes_of
+from prototrt.tests.sources import files_with, nodes_of
 
 ROOT = Path(prototrt.__file__).parent
 
@@ -166,11 +166,12 @@ def test_no_module_makes_dataclasses_of_python() -> None:
 
 
 def _python_dataclasses() -> Iterator[str]:
-    for room in ("caffe_proto", "surgery", "plugins", "converter"):
-        for file in sorted((ROOT / room).rglob("*.py")):
-            imports = [node for node in nodes_of(file) if isinstance(node, ast.ImportFrom)]
-            if any(
-                node.module == "dataclasses" and "dataclass" in {each.name for each in node.names}
-                for node in imports
-            ):
-                yield str(file.relative_to(ROOT))
+    rooms = ("caffe_proto", "surgery", "plugins", "converter")
+    files = [file for room in rooms for file in sorted((ROOT / room).rglob("*.py"))]
+    for file in files_with("from dataclasses import", files):
+        imports = [node for node in nodes_of(file) if isinstance(node, ast.ImportFrom)]
+        if any(
+            node.module == "dataclasses" and "dataclass" in {each.name for each in node.names}
+            for node in imports
+        ):
+            yield str(file.relative_to(ROOT))

@@ -30,7 +30,7 @@ from prototrt.caffe_proto.common.wording import (
 from prototrt.cli import main
 from prototrt.converter.options import ConversionOptions, VerifyOptions
 from prototrt.tests.fresh_python import ROOT
-from prototrt.tests.sources import nodes_of
+from prototrt.tests.sources import files_with, nodes_of
 
 
 def shouted(option: Option | Command) -> str:
@@ -144,7 +144,7 @@ def test_nothing_below_the_command_line_spells_an_option() -> None:
     assert BELOW
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
-        for path in BELOW
+        for path in files_with("--", BELOW)
         for line, text in texts(path)
         if set(SPELLING.findall(text)) - OF_OTHER_TOOLS
     ]
@@ -152,7 +152,7 @@ def test_nothing_below_the_command_line_spells_an_option() -> None:
 
 
 def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
-    for path in BELOW:
+    for path in files_with(f"{name}(", BELOW):
         for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node

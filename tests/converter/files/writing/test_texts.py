@@ -24,7 +24,7 @@ from prototrt.converter.files.writing.texts import (
 from prototrt.converter.serving.deepstream.key_file import groups_of
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.small_nets import tanh
-from prototrt.tests.sources import nodes_of
+from prototrt.tests.sources import files_with, nodes_of
 
 READERS: dict[str, tuple[Reader, str, list[str]]] = {
     "JSON": (json_value, '{"a": [1]}', ['{"a": \\x23}', "{", "[1] 2"]),
@@ -103,7 +103,7 @@ def test_every_text_is_checked() -> None:
     """
     writing = {
         str(file.relative_to(ROOT / "converter"))
-        for file in (ROOT / "converter").rglob("*.py")
+        for file in files_with(".write", (ROOT / "converter").rglob("*.py"))
         for call in nodes_of(file)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
         if call.func.attr == "write_text"
