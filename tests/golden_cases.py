@@ -17,6 +17,7 @@ from prototrt import Form, Precision, TileForm, Way
 from prototrt.converter.checking.verification.comparison import difference_of
 from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.samples import words_of
 
 GOLDENS = Path(__file__).parent / "goldens"
 _PRODUCTS = {"Convolution", "Deconvolution", "Embed", "InnerProduct", "LSTM", "RNN"}
@@ -45,6 +46,11 @@ class Case:
     @property
     def layer_types(self) -> set[str]:
         return {*self.facts["layer_types"]}
+
+    @property
+    def words(self) -> set[str]:
+        """The types of its layers, their fields, and the words that stand in them."""
+        return words_of(self.layer_types, (self.folder / "model.prototxt").read_text())
 
     @property
     def has_product(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
@@ -47,6 +48,11 @@ def runs_on_ways(runs: Iterable[tuple[Any, ...]], kinds: Callable[..., Collectio
         for run in listed
         for way in ways
     ]
+
+
+def words_of(kinds: Collection[str], net: str) -> set[str]:
+    """These types, the fields of a net as text, and those of their values that are words."""
+    return {*kinds, *re.findall(r"\w+(?=\s*[:{])|(?<=: )[A-Za-z]\w*", net)}
 
 
 def kinds_in_sequence(kinds: Collection[str], case: object, sequence: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -12,8 +13,10 @@ from prototrt.caffe_proto.common.memory import without_collector
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    with without_collector():  # all of it stays
-        return ast.parse(path.read_text(encoding="utf-8"))
+    with without_collector():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    gc.freeze()  # all of it stays: a test that looks for garbage would search it for seconds
+    return tree
 
 
 def files_with(text: str, paths: Iterable[Path]) -> list[Path]:
@@ -32,4 +35,5 @@ def nodes_of(path: Path) -> list[ast.AST]:
                 nodes.append(inner)
             elif isinstance(inner, list):
                 nodes += [each for each in inner if isinstance(each, ast.AST)]
+    gc.freeze()
     return nodes

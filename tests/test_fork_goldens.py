@@ -9,8 +9,9 @@ import prototrt
 from prototrt import Way
 from prototrt.surgery.ir import AtMost
 from prototrt.tests.golden_cases import Case, check, fork_cases, rewritten
-from prototrt.tests.samples import families_of, one_of_each
-from prototrt.tests.small_nets import WAYS, is_sound
+from prototrt.tests.samples import families_of, one_of_each, runs_on_ways
+from prototrt.tests.small_nets import is_sound
+from prototrt.tests.surgery.layers.test_families import CASES as ALONE
 
 CASES = fork_cases()
 DETECTORS = [case for case in CASES if str(case) in ("net_refinedet", "net_ssd", "net_yolov2", "net_yolov3")]
@@ -20,17 +21,18 @@ ROUNDED = 0.01
 """How far scores and corners, which are relative to the image, may be off with float16."""
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "on"), runs_on_ways([(case,) for case in CASES], lambda case: case.words))
 def test_fork_golden(case: Case, on: Way) -> None:
     check(case, on)
 
 
 OF_ANY_SIZE = ("det_clip", "net_rfcn")
 """Those of whose families `test_open_detection.py` builds plans, for images of any size."""
+BUILT_ALONE = families_of(case.type for case in ALONE)
+"""Those of whose layers `test_families.py` builds an engine each."""
 BUILT = [
     pytest.param(*each.values, marks=pytest.mark.exhaustive) if str(each.values[0]) in OF_ANY_SIZE else each
-    for each in one_of_each(CASES, lambda case: families_of(case.layer_types))
+    for each in one_of_each(CASES, lambda case: families_of(case.layer_types) - BUILT_ALONE)
 ]
 
 

@@ -8,16 +8,18 @@ import prototrt
 from prototrt import Form, Way
 from prototrt.tests.golden_cases import Case, caffe_cases, check, recurrent_runs, rewritten
 from prototrt.tests.samples import kinds_in_sequence, one_of_each, runs_on_ways
-from prototrt.tests.small_nets import WAYS, is_sound
+from prototrt.tests.small_nets import is_sound
+from prototrt.tests.surgery.layers.test_families import CASES as ALONE
 
 CASES = caffe_cases()
 DATA_DEPENDENT = {"filter"}
 FIXED = [case for case in CASES if str(case) not in DATA_DEPENDENT]
+BUILT_ALONE = {case.type for case in ALONE}
+"""Types of which `test_families.py` builds an engine each."""
 RECURRENT = [case for case in CASES if case.is_recurrent]
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", FIXED, ids=str)
+@pytest.mark.parametrize(("case", "on"), runs_on_ways([(case,) for case in FIXED], lambda case: case.words))
 def test_golden(case: Case, on: Way) -> None:
     check(case, on)
 
@@ -39,7 +41,7 @@ def test_recurrent_golden_in_every_sequence(case: Case, sequence: Form, on: Way)
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", one_of_each(FIXED, lambda case: case.layer_types), ids=str)
+@pytest.mark.parametrize("case", one_of_each(FIXED, lambda case: case.layer_types - BUILT_ALONE), ids=str)
 def test_golden_builds(case: Case) -> None:
     plan = prototrt.build(rewritten(case, case.arrays("inputs")[0]), backend="rtx")
     assert is_sound(plan.plan)

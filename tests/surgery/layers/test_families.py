@@ -14,8 +14,8 @@ from prototrt.surgery.building.layer_builder import LayerRule, layer_rule
 from prototrt.surgery.caffe2.operator_rule import operator_rule
 from prototrt.surgery.ir.registry import Registry
 from prototrt.tests.layer_cases import Case, Message
-from prototrt.tests.samples import one_of_each
-from prototrt.tests.small_nets import WAYS, failure, float32, has_engine, told
+from prototrt.tests.samples import one_of_each, runs_on_ways, words_of
+from prototrt.tests.small_nets import failure, float32, has_engine, told
 from prototrt.tests.surgery.forks.families import augmentation, spreading
 from prototrt.tests.surgery.layers.families import (
     activation,
@@ -74,8 +74,9 @@ def check(case: Case, on: Way, batches: tuple[int, int] | None = None) -> None:
     np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.atol)
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    ("case", "on"), runs_on_ways([(case,) for case in CASES], lambda case: words_of([case.type], case.fields))
+)
 def test_numbers(case: Case, on: Way) -> None:
     check(case, on)
 

@@ -74,11 +74,11 @@ def test_our_own_mistake(worker: Worker, tmp_path: Path) -> None:
 
 
 def test_a_hang(worker: Worker, tmp_path: Path) -> None:
-    slow = long_entry(tmp_path, timeout=2.0)
+    slow = long_entry(tmp_path, timeout=1.0)
     outcome = worker.run(slow)
     assert (outcome.status, outcome.exit_code) == (Status.TIMED_OUT, 4)
     assert outcome.message == (
-        f"{slow.prototxt}: not finished after 2 s\n  fix: raise its timeout in models.yaml:2"
+        f"{slow.prototxt}: not finished after 1 s\n  fix: raise its timeout in models.yaml:2"
     )
     assert os.listdir(tmp_path) == ["long.prototxt"]
     converts(worker, tmp_path)
@@ -130,7 +130,7 @@ def test_too_much_memory(worker: Worker, tmp_path: Path) -> None:
 def test_a_crash(worker: Worker, tmp_path: Path, number: int, status: Status, told: str) -> None:
     converts(worker, tmp_path)
     assert worker._process is not None
-    threading.Timer(1.0, os.kill, (worker._process.pid, number)).start()
+    threading.Timer(0.3, os.kill, (worker._process.pid, number)).start()
     doomed = long_entry(tmp_path)
     outcome = worker.run(doomed)
     assert (outcome.status, outcome.exit_code) == (status, 4)
@@ -257,7 +257,7 @@ def test_a_process_ends_with_its_parent(entry_of: str, state: str, tmp_path: Pat
         if state == "waiting":
             assert parent.stdout.readline() == b"done\n"
         elif state == "working":
-            time.sleep(3)
+            time.sleep(1.5)
         parent.kill()
     assert ends(pid)
 
