@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototrt.surgery.views.support import supported_operators
 from prototrt.tests.caffe2_cases import GOLDENS
+from prototrt.tests.tools.support_lists import supported_operators
 
 DOC = GOLDENS.parents[1] / "docs" / "caffe2.md"
 

@@ -17,10 +17,11 @@ from click.testing import CliRunner
 
 from prototrt.cli import main
 from prototrt.converter.front.commandline.frame import EXIT_CODES
-from prototrt.surgery.views.support import page_list, supported_layers
+from prototrt.surgery.views.support import supported_layers
 from prototrt.tests.command_line import done, without_measures
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.tools.machines_table import machines_table, systems_table
+from prototrt.tests.tools.support_lists import page_list
 
 README = (ROOT / "README.md").read_text()
 

@@ -13,7 +13,6 @@ from prototrt.caffe_proto.common.suggestions import choices
 from prototrt.surgery.building.layer_rules import python_rule
 from prototrt.surgery.expansion.frameworks import framework_by_name
 
-_ORIGIN = re.compile(r"[.:)] From ([^;,]+)")
 _BECOMES = re.compile(r"(.*?)(?:\.?$(?=\n\n|\n[A-Z]\w*:|\Z)|\.$)", re.MULTILINE | re.DOTALL)
 
 
@@ -42,19 +41,10 @@ def supported_layers(*words: str) -> list[LayerSupport]:
             near = choices(word, [name for name, _ in rules])
             raise OptionsError(f'no layer type has "{word}" in its name', fix=f"write {near}")
     return [
-        _support(name, rule)
+        support_of(name, rule)
         for name, rule in rules
         if not words or any(word.lower() in name.lower() for word in words)
     ]
-
-
-def supported_operators() -> list[LayerSupport]:
-    """The same for the operators of Caffe2. Operators with the same rule share a row."""
-    names: dict[Callable[..., Any], list[str]] = {}
-    for type_name, rule in sorted(framework_by_name("caffe2").rules.rules.items()):
-        if type_name != "Input":
-            names.setdefault(rule, []).append(type_name)
-    return [_support(", ".join(types), rule) for rule, types in names.items()]
 
 
 def markdown_table(rows: list[LayerSupport]) -> str:
@@ -64,17 +54,7 @@ def markdown_table(rows: list[LayerSupport]) -> str:
     return "\n".join(lines)
 
 
-def page_list(rows: list[LayerSupport]) -> str:
-    """What docs/layers.md lists: all types, with the fork that they are from; those written in Python last."""
-    lists: tuple[list[str], list[str]] = ([], [])
-    for row in rows:
-        name, origin = row.type.removeprefix("Python: "), _ORIGIN.search(row.notes)
-        text = f"`{name}`" if name != row.type else name
-        lists[name != row.type].append(f"{text} ({origin[1].removesuffix('.')})" if origin else text)
-    return "\n\nWritten in Python: ".join(", ".join(names) for names in lists)
-
-
-def _support(type_name: str, rule: Callable[..., Any]) -> LayerSupport:
+def support_of(type_name: str, rule: Callable[..., Any]) -> LayerSupport:
     """Read a rule's docstring: its first paragraph, and the sentence ``Becomes: ...``, which may take several lines."""
     text = (inspect.getdoc(rule) or "").replace("``", "`")
     becomes = _BECOMES.match(f"\n{text}".partition("\nBecomes:")[2])

@@ -7,7 +7,8 @@ import pytest
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
-from prototrt.surgery.views.support import LayerSupport, markdown_table, page_list, supported_layers
+from prototrt.surgery.views.support import LayerSupport, markdown_table, supported_layers
+from prototrt.tests.tools.support_lists import page_list
 
 
 def test_every_rule_says_what_its_layer_is_and_becomes() -> None:
