@@ -14,8 +14,7 @@ import numpy as np
 
 import prototrt
 from prototrt import Form, Precision, TileForm, Way
-from prototrt.converter.checking.verification.comparison import difference_of
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.surgery.ir import Array, Graph
 from prototrt.tests.samples import words_of
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from prototrt.cli import convert_main
-from prototrt.converter.checking.verification.tolerances import Tolerance
+from prototrt.converter.checking.verification.comparison import Tolerance
 from prototrt.converter.files.writing.ownership import DATA_MARK
 from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.tests.command_line import DEPLOY, STREAM, WEIGHTS, done, run
@@ -101,7 +101,7 @@ def test_convert_writes_nothing_that_fails_its_verification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tight = {"fp32": Tolerance(0, 1e-12, "nothing is ever that exact")}
-    monkeypatch.setattr("prototrt.converter.checking.verification.tolerances.TOLERANCES", tight)
+    monkeypatch.setattr("prototrt.converter.checking.verification.comparison.TOLERANCES", tight)
     result = run("convert", DEPLOY, WEIGHTS, "-o", str(tmp_path / "digits.onnx"), "--verify")
     assert result.exit_code == 5
     assert 'layer "conv1" (Convolution), blob "conv1@conv1": onnx and reference diverge here' in result.stderr

@@ -14,8 +14,7 @@ import prototrt
 from prototrt import Form, Way
 from prototrt.cli import main
 from prototrt.converter.checking.selftest.nets import Size, lstm_graph
-from prototrt.converter.checking.verification.comparison import difference_of
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.surgery.ir import Array, DType, Graph, walk
 from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.ops import Cast

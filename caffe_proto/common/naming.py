@@ -1,8 +1,13 @@
-"""Unique names."""
+"""Unique names, and names and texts of any origin in Python source."""
 
 from __future__ import annotations
 
+import builtins
+import keyword
 from collections.abc import Collection, Iterable
+
+WORDS = frozenset({*dir(builtins), *keyword.kwlist})
+"""What no name in a file may be: it could not be written, or other lines of the file would mean it."""
 
 
 class Names:
@@ -34,3 +39,8 @@ class Names:
         assert name == latest, f"{name} was not given out last, but {latest}"
         self._taken.remove(name)
         self._last_numbers[candidate] = number
+
+
+def literal(text: str) -> str:
+    """The text as Python has it, in double quotes and ASCII."""
+    return '"' + text.encode("unicode_escape", "surrogatepass").decode("ascii").replace('"', '\\"') + '"'

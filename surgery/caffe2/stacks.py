@@ -24,9 +24,8 @@ from prototrt.surgery.caffe2.operator_rule import constant_array, expect_axes, m
 from prototrt.surgery.ir import Array, fixed
 from prototrt.surgery.ir.uniform_constants import concatenate
 from prototrt.surgery.ops import Transpose
-from prototrt.surgery.recurrent.directions import direction_of
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
-from prototrt.surgery.recurrent.stacks import Stack
+from prototrt.surgery.recurrent.stacks import Stack, direction_of
 from prototrt.surgery.recurrent.weights import (
     DirectionWeights,
     from_cudnn,

@@ -13,7 +13,9 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.ir import Dim, Op, Shape, computable, fixed
 from prototrt.surgery.ops import Concat, Gather, Reduce, ReduceKind, Select
-from prototrt.surgery.recurrent.cells import Cell
+from prototrt.surgery.recurrent.cells import Cell, LSTMCell
+from prototrt.surgery.recurrent.gru import GRUCell
+from prototrt.surgery.recurrent.weights import DirectionWeights
 
 
 def packed_shapes(sizes: Sequence[int], streams: Dim) -> list[Shape]:
@@ -197,3 +199,16 @@ class Stack:
     def state_shapes(self, streams: Dim) -> dict[str, list[Shape]]:
         """The shapes of the arrays that hold each state."""
         return {name: packed_shapes(sizes, streams) for name, sizes in self.state_sizes.items()}
+
+
+def direction_of(build: Builder, weights: DirectionWeights, *, reverse: bool) -> Direction:
+    """A plain LSTM, or a GRU that resets after the product, as in PyTorch and cuDNN."""
+    recurrent = build.constant(weights.h, "w_h")
+    cell: Cell
+    if weights.cell == "LSTM":
+        cell, bias = LSTMCell(recurrent), weights.bias
+    else:
+        cell = GRUCell((recurrent,), build.constant(weights.h_bias[None], "b_h"))
+        bias = weights.x_bias
+    inputs = InputWeights(build.constant(weights.x, "w_x"), build.constant(bias, "b_x"))
+    return Direction(inputs, cell, reverse=reverse)

@@ -10,8 +10,7 @@ from typing import Any
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import NetError
-from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.python_source import WORDS, literal
+from prototrt.caffe_proto.common.naming import WORDS, Names, literal
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.model import one_layer

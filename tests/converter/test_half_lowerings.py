@@ -8,8 +8,7 @@ import pytest
 import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import Origin
-from prototrt.converter.checking.verification.comparison import difference_of
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Array, DataSize, DType, Graph, Op
 from prototrt.surgery.ops import (

@@ -25,9 +25,8 @@ from prototrt.caffe_proto.weights.array_files import open_npz
 from prototrt.caffe_proto.weights.binaryproto import read_binaryproto
 from prototrt.caffe_proto.weights.caffemodel import open_caffemodel
 from prototrt.caffe_proto.weights.hdf5 import open_hdf5
-from prototrt.converter.checking.verification.comparison import difference_of
+from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.converter.checking.verification.seeded import seeded_feeds
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
 from prototrt.converter.checking.verification.verify import verify
 from prototrt.converter.files.signatures.feeds import read_feeds
 from prototrt.converter.front.batch.cache import Cache

@@ -12,8 +12,7 @@ import pytest
 
 import prototrt
 from prototrt import Form, Way
-from prototrt.converter.checking.verification.comparison import difference_of
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.options import RewriteOptions

@@ -9,9 +9,9 @@ import pytest
 
 import prototrt
 from prototrt import Way
+from prototrt.converter.checking.calibration.collecting import expose
 from prototrt.surgery.building.builder import Builder, names_in
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.exposing import expose
 from prototrt.surgery.ir import Graph
 from prototrt.surgery.ops import ADD, MULTIPLY
 from prototrt.surgery.recurrent.cells import Step, scan

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from prototrt import load
 from prototrt.caffe_proto import Layer
+from prototrt.converter.showing.page.facts import BINS, Distribution, statistics_of, statistics_of_counts
 from prototrt.surgery.views.dot import boxes_of, drawing_of_model
 from prototrt.surgery.views.drawing import DrawnNode, wrap
 from prototrt.surgery.views.fields import LayerField, fields_of, settings_of
-from prototrt.surgery.views.statistics import BINS, Distribution, statistics_of, statistics_of_counts
 
 INPUT = 'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n'
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import prototrt
 from prototrt import Cont, Form, Precision
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES
 from prototrt.converter.checking.verification.verify import verify
 from prototrt.converter.options import CompareOptions
 from prototrt.surgery.building.builder import Builder

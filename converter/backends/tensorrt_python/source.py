@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.python_source import WORDS, literal
+from prototrt.caffe_proto.common.naming import WORDS, Names, literal
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.backends.python_source import SourceText, heading, plain, value_rows
 from prototrt.converter.backends.tensorrt_python import frame

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import Origin
-from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.python_source import literal
+from prototrt.caffe_proto.common.naming import Names, literal
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.converter.backends.tensorrt_python.recording import (
     ArrayOfCall,

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.python_source import literal
+from prototrt.caffe_proto.common.naming import Names, literal
 from prototrt.converter.backends.tensorrt_python.recording import ArrayOfCall
 from prototrt.converter.backends.torch.expressions import in_tuple
 from prototrt.surgery.ir import Array, Value

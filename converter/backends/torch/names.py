@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.python_source import WORDS
+from prototrt.caffe_proto.common.naming import WORDS, Names
 from prototrt.converter.backends.torch.functions import FUNCTIONS
 
 _WORDS = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prototrt.caffe_proto.common.python_source import literal
+from prototrt.caffe_proto.common.naming import literal
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.weights.module_state import TABLE

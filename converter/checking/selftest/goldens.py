@@ -17,8 +17,7 @@ from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.converter.checking.selftest.nets import SessionOf
 from prototrt.converter.checking.selftest.rows import Check
-from prototrt.converter.checking.verification.comparison import Difference, difference_of
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, Difference, difference_of
 from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.options import Form, Precision
 from prototrt.surgery.pipeline import rewrite

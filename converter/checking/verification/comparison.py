@@ -1,4 +1,4 @@
-"""What is compared, and how far an array is from the expected one."""
+"""What is compared, how far an array is from the expected one, and how far it may be."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import Origin
 from prototrt.caffe_proto.common.records import asdict, dataclass, replace
-from prototrt.converter.checking.verification.tolerances import Tolerance
 from prototrt.converter.options import Way
-from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.ir import Array, AtMost, Graph, Shape
+from prototrt.surgery.options import Precision
 
 REFERENCE: Final = "reference"
 EXPECTED: Final = "expected"
 """What a way is compared with: the meaning of the primitives, or expected outputs."""
+NEAR = 8
+"""How many places a row may move: more rows are not tied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +120,88 @@ def with_all_tops(graph: Graph) -> Graph:
     outputs = [value for value in graph.outputs if value not in tops]
     states = graph.state_outputs
     return replace(graph, outputs=(*(value for value in (*tops, *outputs) if value not in states), *states))
+
+
+def row_axis(shape: Shape) -> int | None:
+    """The axis of the rows of a list whose length depends on the data; None for other values."""
+    return next((axis for axis, dim in enumerate(shape) if isinstance(dim, AtMost)), None)
+
+
+def in_order_of(expected: Array, actual: Array, axis: int, tolerance: Tolerance) -> Array:
+    """``actual`` with rows back in the places of ``expected`` that changed places with tied ones."""
+    if actual.shape != expected.shape or not actual.size:
+        return actual
+    moved = np.moveaxis(actual, axis, 0)
+    a, b = (np.moveaxis(array, axis, 0).reshape(actual.shape[axis], -1) for array in (actual, expected))
+    allowed, order, scores = tolerance.limit(float(np.abs(b).max())), [*range(len(b))], _scores(b)
+    for place, row in enumerate(b):
+        if not _close(a[order[place]], row, allowed):
+            tied = (other for other in range(place + 1, len(b)) if _is_tie(scores, place, other, tolerance))
+            twin = next((other for other in tied if _close(a[order[other]], row, allowed)), None)
+            if twin is not None:
+                order.insert(place, order.pop(twin))
+    return np.moveaxis(moved[order], 0, axis)
+
+
+def _close(a: Array, b: Array, allowed: float) -> bool:
+    return bool((np.abs(a - b) <= allowed).all())
+
+
+def _is_tie(scores: Array | None, place: int, other: int, tolerance: Tolerance) -> bool:
+    """Without scores among the columns, only neighbours are taken for tied."""
+    if scores is None:
+        return other == place + 1
+    allowed = tolerance.limit(float(np.abs(scores).max()))
+    return other <= place + NEAR and bool(abs(scores[place] - scores[other]) <= allowed)
+
+
+def _scores(rows: Array) -> Array | None:
+    """The first column of fractions, if it falls but for where whole numbers before it change: image and class."""
+    changes = np.zeros(max(len(rows) - 1, 0), bool)
+    for column in rows.T:
+        steps = np.diff(column)
+        if (column != np.round(column)).any():
+            return None if (steps[~changes] > 0).any() else column
+        changes |= steps != 0
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """A blob may be off by ``absolute + relative * (its largest expected magnitude)``.
+
+    The magnitude is that of the largest element, not of each: an element near zero is a difference
+    of large numbers, and carries their rounding.
+    """
+
+    relative: float
+    absolute: float
+    reason: str | None  # None where the user chose the numbers
+
+    def limit(self, largest: float) -> float:
+        return self.absolute + self.relative * largest
+
+
+TOLERANCES = {
+    "fp32": Tolerance(
+        1e-4,
+        1e-6,
+        "sums of thousands of products, in another order, change by some hundred roundings of 2^-24",
+    ),
+    "fp16": Tolerance(2e-2, 1e-3, "every layer rounds values to 10 bits, and to fewer below 2^-14"),
+    "bf16": Tolerance(8e-2, 8e-3, "every layer rounds values to 7 bits"),
+    **dict.fromkeys(
+        ("int8", "fp8", "int8,bf16", "fp8,bf16"),
+        Tolerance(8e-2, 8e-3, "a number halfway between two steps of 8 bits is rounded to either of them"),
+    ),
+}
+"""Two ways to compute the same graph. What a precision costs against float32 is another question."""
+
+
+def tolerance_for(precision: Precision, atol: float | None = None, rtol: float | None = None) -> Tolerance:
+    """That of the precision, with the numbers that the user states instead of its own."""
+    usual = TOLERANCES[precision]
+    absolute, relative = usual.absolute if atol is None else atol, usual.relative if rtol is None else rtol
+    if (absolute, relative) == (usual.absolute, usual.relative):
+        return usual
+    return replace(usual, absolute=absolute, relative=relative, reason=None)

@@ -12,8 +12,7 @@ from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import BuildError, Origin, VerificationError
 from prototrt.caffe_proto.common.records import asdict, dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.checking.verification.comparison import difference_of
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.converter.options import Started, without_progress
 from prototrt.converter.running.data.data import Call
 from prototrt.converter.running.sessions.session import Session

@@ -9,9 +9,8 @@ from prototrt.caffe_proto.common.errors import VerificationError
 from prototrt.caffe_proto.common.notebook_html import table
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Option, Worded
-from prototrt.converter.checking.verification.comparison import EXPECTED, Comparison
+from prototrt.converter.checking.verification.comparison import EXPECTED, Comparison, Tolerance
 from prototrt.converter.checking.verification.quantization import QuantizationCost
-from prototrt.converter.checking.verification.tolerances import Tolerance
 from prototrt.surgery.options import Precision
 
 

@@ -14,14 +14,16 @@ from prototrt.converter.checking.verification.comparison import (
     EXPECTED,
     REFERENCE,
     Comparison,
+    Tolerance,
     difference_of,
     doubt_about,
+    in_order_of,
+    row_axis,
+    tolerance_for,
     with_all_tops,
 )
 from prototrt.converter.checking.verification.expected import missing_calls, read_expected, refuse_unlike
-from prototrt.converter.checking.verification.rows import in_order_of, row_axis
 from prototrt.converter.checking.verification.seeded import seeded_feeds
-from prototrt.converter.checking.verification.tolerances import Tolerance, tolerance_for
 from prototrt.converter.checking.verification.verification import Verification
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import ON_DEVICES, CompareOptions, VerifyOptions, Way

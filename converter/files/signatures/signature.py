@@ -288,3 +288,29 @@ def refuse_streams(streams: Sequence[int], name: str, shape: tuple[int, ...], ax
     wrong = [stream for stream in streams if not 0 <= stream < count]
     if wrong:
         raise ShapeError(f"there is no stream {wrong[0]}: the streams are 0 to {count - 1}")
+
+
+def refuse_fed_states(signature: Signature, feeds: Mapping[str, object], to: str = "run_steps()") -> None:
+    """Raise ``NetError`` for state among the inputs: each step takes it from the step before."""
+    fed = [name for name in signature.states if name in feeds]
+    if fed:
+        raise NetError(
+            f'the state "{fed[0]}" is given to {to}, which feeds it back itself',
+            fix="give it to set_state() before",
+        )
+
+
+def shape_of_step(name: str, shape: tuple[int, ...], steps: int, to: str = "run_steps()") -> tuple[int, ...]:
+    """The shape of one step of an array (steps, ...). Raises ``ShapeError`` if it has another number of rows."""
+    if shape[:1] != (steps,):
+        raise ShapeError(
+            f'the array for "{name}" has the shape {shape}, expected {steps} as its first size',
+            because=f"{to} runs {steps} steps and needs one row for each",
+        )
+    return shape[1:]
+
+
+def refuse_no_steps(steps: int) -> None:
+    """Raise ``ValueError`` for a number of steps below 1."""
+    if steps < 1:
+        raise ValueError(f"steps is {steps}, expected 1 or more")

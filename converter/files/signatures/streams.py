@@ -11,8 +11,13 @@ import numpy as np
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.converter.files.signatures.arrays import cast, host_array
-from prototrt.converter.files.signatures.signature import Signature, SymbolSizes, concrete, fillable
-from prototrt.converter.files.signatures.steps import refuse_fed_states
+from prototrt.converter.files.signatures.signature import (
+    Signature,
+    SymbolSizes,
+    concrete,
+    fillable,
+    refuse_fed_states,
+)
 from prototrt.surgery.ir import Array, Dim, Range, Value, computable, range_of, symbols_of
 
 Arrays: TypeAlias = Mapping[str, Array]

@@ -13,7 +13,7 @@ from prototrt.converter.checking.verification.verify import verify_files
 from prototrt.converter.conversion import PreparedConversion, begin_conversion
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.keys import options_of
-from prototrt.converter.front.batch.system_limits import too_large_a_file
+from prototrt.converter.front.batch.watch import too_large_a_file
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.options import VerifyOptions
 

@@ -17,8 +17,7 @@ from prototrt.caffe_proto.common.files import change_since, identity_of
 from prototrt.caffe_proto.common.memory import usual_limit
 from prototrt.converter.files.writing.publication import tidy
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
-from prototrt.converter.front.batch.system_limits import death_at_limit, set_limits
-from prototrt.converter.front.batch.watch import Watch
+from prototrt.converter.front.batch.watch import Watch, death_at_limit, set_limits
 from prototrt.converter.front.batch.work import out_of_memory, work
 from prototrt.converter.running.processes import end_with, kill_with_children, python_command
 

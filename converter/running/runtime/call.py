@@ -10,8 +10,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.caffe_proto.common.records import replace
-from prototrt.converter.files.signatures.signature import concrete, fillable, refuse_lost
-from prototrt.converter.files.signatures.steps import shape_of_step
+from prototrt.converter.files.signatures.signature import concrete, fillable, refuse_lost, shape_of_step
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM
 from prototrt.converter.running.runtime.launcher import Launcher, Steps
 from prototrt.converter.running.runtime.operands import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
 from prototrt.converter.files.signatures.arrays import cast, host_array
-from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps
+from prototrt.converter.files.signatures.signature import refuse_fed_states, refuse_no_steps
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.runtime.call import CallMaker, QueuedCall
 from prototrt.converter.running.runtime.device import LEGACY_DEFAULT_STREAMS

@@ -14,11 +14,13 @@ from prototrt.converter.files.signatures.signature import (
     Signature,
     concrete,
     largest,
+    refuse_fed_states,
     refuse_lost,
+    refuse_no_steps,
     refuse_streams,
+    shape_of_step,
     zeros,
 )
-from prototrt.converter.files.signatures.steps import refuse_fed_states, refuse_no_steps, shape_of_step
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.sessions.stores import HostStateStore
 from prototrt.converter.showing.views.notebook import notebook_progress

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, overload
 
+import numpy as np
+
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.options import narrow, refuse_other
@@ -14,11 +16,10 @@ from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.converter.files.companions.pinning import Trusted, pin_of
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import ON_DEVICES, WAY_NAMES, ExportOptions, Way
-from prototrt.converter.running.sessions.counted import what_counts
 from prototrt.converter.running.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.running.sessions.stream import Steps, calls_of, with_cont
 from prototrt.converter.showing.views.notebook import notebook_progress
-from prototrt.surgery.ir import Array, Graph, Value
+from prototrt.surgery.ir import Array, AtMost, Graph, Value
 from prototrt.surgery.ir.shapes import sizes
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class Session:
         does not fit. After a call that failed the state is what it was before.
         """
         results = self._runner.run(feeds, outputs or {})
-        return what_counts(self.signature.results, results) if self._cut else results
+        return _what_counts(self.signature.results, results) if self._cut else results
 
     def prepare(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> PreparedCall:
         """A call with these arrays, checked now; ``run()`` runs it any number of times.
@@ -334,3 +335,17 @@ class Session:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _what_counts(values: Iterable[Value], results: Mapping[str, Any]) -> dict[str, Any]:
+    """The results, cut to the elements that count, as views. ``values`` are the outputs that they belong to.
+
+    Objects that are not NumPy arrays stay as they are.
+    """
+    cut = dict(results)
+    for value in values:
+        for axis, dim in enumerate(value.shape):
+            if isinstance(dim, AtMost) and isinstance(cut[value.name], np.ndarray):
+                count = int(np.asarray(results[dim.count])[0])
+                cut[value.name] = cut[value.name][(slice(None),) * axis + (slice(count),)]
+    return cut

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.converter.files.signatures.signature import Signature
-from prototrt.converter.files.signatures.steps import shape_of_step
+from prototrt.converter.files.signatures.signature import Signature, shape_of_step
 from prototrt.converter.files.signatures.streams import cont_array, name_of_cont
 
 Steps: TypeAlias = Mapping[str, Any] | Iterable[Mapping[str, Any]]

@@ -31,10 +31,9 @@ from prototrt.converter.files.writing.texts import check_text
 from prototrt.converter.options import BackendName, BuildOptions, ConvertOptions, Platform, TritonOptions
 from prototrt.converter.product import Product
 from prototrt.converter.running.data.labels import read_labels
-from prototrt.converter.serving.triton.config import LABELS, config_of, initial_file, outputs_with
+from prototrt.converter.serving.triton.config import LABELS, config_of, initial_file, outputs_with, text_of
 from prototrt.converter.serving.triton.served import ServedGraph
 from prototrt.converter.serving.triton.serving import INITIAL_STATE, MODEL, PLAN
-from prototrt.converter.serving.triton.text import text_of
 
 _BUILT_THERE: Final = "datacenter"
 """The target whose engine is built where it runs, by trtexec: Triton's container has it."""

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.caffe2.operators import Operator
 from prototrt.caffe_proto.common.errors import ConversionError, Origin
+from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import Worded
 from prototrt.caffe_proto.weights import StoredBlob
 from prototrt.converter.showing.page.order import in_order, nodes_in
 from prototrt.converter.showing.page.repeats import Repeat, with_repeats, with_repeats_like
 from prototrt.surgery.expansion.expand import Expansion
-from prototrt.surgery.ir import Graph, Shape
+from prototrt.surgery.ir import Array, Graph, Shape
 from prototrt.surgery.ir.shapes import sizes
 from prototrt.surgery.options import RewriteOptions
 from prototrt.surgery.scales.scales_file import ValueScale
@@ -24,9 +27,10 @@ from prototrt.surgery.views.dot import drawing_of_graph, drawing_of_model
 from prototrt.surgery.views.drawing import CONSTANT, Drawing, DrawnFrame, Item, Part, wrap
 from prototrt.surgery.views.fields import fields_of
 from prototrt.surgery.views.inspection import LayerFacts, layers_of
-from prototrt.surgery.views.statistics import Distribution, statistics_of, statistics_of_counts
 
 _FLOAT32 = 4  # bytes
+BINS = 24
+_MOST_COUNTED = 1 << 18
 
 
 def page_facts(
@@ -236,3 +240,45 @@ def _item(item: Item, layers: Mapping[Origin, int]) -> dict[str, Any]:
         return {**own, **repeat, "items": [_item(inner, layers) for inner in item.items]}
     parts = [[number(part.origin), part.lines] for part in item.parts]
     return {"kind": item.kind, "parts": parts, "notes": item.notes}
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """``low`` and ``high`` are the smallest and the largest finite number, ``counts`` are those of equal bins between.
+
+    In a large array, only each ``step``-th number is counted; its range is exact all the same.
+    """
+
+    low: float
+    high: float
+    counts: tuple[int, ...]
+    step: int
+
+
+def statistics_of(array: Array) -> Distribution | None:
+    """The figures of an array of any shape; None if it holds no finite number."""
+    flat = np.require(array, requirements=["ALIGNED"]).reshape(-1)
+    low, high = _range(flat)
+    if not np.isfinite([low, high]).all():
+        flat = flat[np.isfinite(flat)]
+        low, high = _range(flat)
+    if not flat.size:
+        return None
+    step = -(-flat.size // _MOST_COUNTED)
+    share = (flat[::step].astype(np.float64) - low) / ((high - low) or 1)
+    counts = np.bincount(np.minimum(share * BINS, BINS - 1).astype(int), minlength=BINS)
+    return Distribution(low, high, tuple(map(int, counts)), step)
+
+
+def statistics_of_counts(counts: Sequence[int], width: float) -> Distribution | None:
+    """The figures of magnitudes, of which ``counts[k]`` are in the bin from ``k * width``; None if there are none."""
+    last = max((place for place, count in enumerate(counts) if count), default=-1)
+    if last < 0:
+        return None
+    places = np.minimum(np.arange(last + 1) * BINS // (last + 1), BINS - 1)
+    grouped = np.bincount(places, weights=counts[: last + 1], minlength=BINS)
+    return Distribution(0.0, (last + 1) * width, tuple(map(int, grouped)), 1)
+
+
+def _range(flat: Array) -> tuple[float, float]:
+    return (float(flat.min()), float(flat.max())) if flat.size else (np.nan, np.nan)

@@ -14,9 +14,8 @@ from prototrt.surgery.layers.recurrent.options import check_options, hidden_size
 from prototrt.surgery.layers.recurrent.states import LayerStates
 from prototrt.surgery.ops import LeakyReLU, Slice
 from prototrt.surgery.recurrent.cells import RNNCell, RNNForm
-from prototrt.surgery.recurrent.directions import direction_of
 from prototrt.surgery.recurrent.running import StackInputs, run_stack
-from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack
+from prototrt.surgery.recurrent.stacks import Direction, InputWeights, Stack, direction_of
 from prototrt.surgery.recurrent.weights import DirectionWeights, from_cudnn, to_cudnn, with_one_bias
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import prototrt
-from prototrt.converter.checking.verification.rows import in_order_of, row_axis
-from prototrt.converter.checking.verification.tolerances import TOLERANCES
+from prototrt.converter.checking.verification.comparison import TOLERANCES, in_order_of, row_axis
 from prototrt.converter.checking.verification.verify import verify
 from prototrt.converter.options import CompareOptions
 from prototrt.converter.running.sessions.session import WAYS

@@ -14,9 +14,14 @@ import prototrt
 from prototrt import Way
 from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, VerificationError
 from prototrt.converter.backends.reference import ReferenceEvaluator
-from prototrt.converter.checking.verification.comparison import difference_of, doubt_about, with_all_tops
+from prototrt.converter.checking.verification.comparison import (
+    TOLERANCES,
+    Tolerance,
+    difference_of,
+    doubt_about,
+    with_all_tops,
+)
 from prototrt.converter.checking.verification.seeded import seeded_feeds
-from prototrt.converter.checking.verification.tolerances import TOLERANCES, Tolerance
 from prototrt.converter.checking.verification.verify import verify, verify_files
 from prototrt.converter.options import CompareOptions, VerifyOptions
 from prototrt.converter.running.sessions import session

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.text.findings import message_of
-from prototrt.converter.serving.triton.text import Enum, Message, text_of
+from prototrt.converter.serving.triton.config import Enum, Message, text_of
 from prototrt.tests.odd_names import NAMES
 
 
