@@ -148,6 +148,7 @@ _ROWS = (
         states=2,
         learns=True,
     ),
+    LayerType("LSTMNode", ("lstm_param",), example=("NxI", "NxI", "N"), learns=True),
     LayerType("Lstm", example=_STEPS, learns=True),
     # Others with weights.
     *_alike(

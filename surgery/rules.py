@@ -79,7 +79,7 @@ from prototrt.surgery.ir import (
 from prototrt.surgery.ir.made_arrays import unit_matrix
 from prototrt.surgery.ir.uniform_constants import is_broadcast, map_elements
 from prototrt.surgery.ops.windows import ranges_clause, ranges_text
-from prototrt.surgery.recurrent.cells import Step, scan
+from prototrt.surgery.recurrent.cells import Step, lstm_unit, scan
 from prototrt.surgery.settings import Settings
 
 __all__ = [
@@ -137,6 +137,7 @@ __all__ = [
     "layer_rule",
     "lengthened",
     "linear_taps",
+    "lstm_unit",
     "map_elements",
     "means_of_two",
     "meant_size",

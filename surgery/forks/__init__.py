@@ -18,6 +18,7 @@ FAMILIES = {
     "flow.warping": "FlowWarp Warp",
     "hypercolumns": "HyperColumns",
     "images": "BReLU Flip",
+    "lstm_node": "LSTMNode",
     "mean_field": "DenseCRF MultiStageMeanfield MultiStageMeanfieldAU3",
     "parts": "Combination CropCenter CropHed Division MergeCrop",
     "regions.deformable_convolution": "DeformableConvolution",
