@@ -24,13 +24,14 @@ from prototrt.surgery.building.layer_builder import (
 from prototrt.surgery.building.layer_rules import python_parameters, python_rule
 from prototrt.surgery.building.limits import refuse_large, refuse_too_many
 from prototrt.surgery.building.plugin_rules import plugin_rule
-from prototrt.surgery.detection.anchor_numbers import (
+from prototrt.surgery.detection.anchors import (
     expect_positive,
     numbers_or_usual,
+    of_pvanet,
+    of_py_faster_rcnn,
     parameters_of_anchors,
     ratios_and_scales,
 )
-from prototrt.surgery.detection.anchors import of_pvanet, of_py_faster_rcnn
 from prototrt.surgery.detection.lists import LOWEST, best_of_rows, lengthened, picked
 from prototrt.surgery.detection.overlaps import (
     Boxes,

@@ -22,16 +22,6 @@ from prototrt.caffe_proto.weights.npz import SIGNS_OF_DAMAGE, ArrayHeader, array
 _NPY = b"\x93NUMPY"
 
 
-def array_headers_in(path: str) -> Mapping[str, ArrayHeader]:
-    """The arrays in an npz file by name, as their headers describe them. Raises ``UnreadableFileError``."""
-    return ArraysOfFile(path).headers
-
-
-def load_arrays(path: str, names: Collection[str]) -> dict[str, Array]:
-    """Load these arrays of an npz file. Raises ``UnreadableFileError``."""
-    return ArraysOfFile(path).load(names)
-
-
 @contextmanager
 def _errors_of(path: str) -> Iterator[None]:
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +9,16 @@ from prototrt.converter.backends.python_source import SourceText
 from prototrt.converter.backends.readback import NetworkInterpreter
 from prototrt.converter.backends.tensorrt.api import Backend, find_backend
 from prototrt.converter.backends.tensorrt_python.export import program_of
-from prototrt.surgery.ir import Array, Graph
+from prototrt.surgery.ir import Graph
 
 _FILE = Path("build.py")
 
 
-class ApiProgramEvaluator:
+def program_evaluator(graph: Graph) -> NetworkInterpreter:
     """Runs the network that the program of a graph makes. Raises as ``export_tensorrt_python`` does."""
-
-    def __init__(self, graph: Graph) -> None:
-        program, _ = program_of(graph, _FILE)
-        made = ProgramNetwork(program, find_backend())
-        self._interpreter = NetworkInterpreter(made.trt, made.definition, owner=made)
-
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        return self._interpreter.run(feeds)
+    program, _ = program_of(graph, _FILE)
+    made = ProgramNetwork(program, find_backend())
+    return NetworkInterpreter(made.trt, made.definition, owner=made)
 
 
 class ProgramNetwork:

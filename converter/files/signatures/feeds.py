@@ -12,7 +12,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
-from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, ArraysOnRequest, array_headers_in
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, ArraysOnRequest
 from prototrt.caffe_proto.weights.npz import ArrayHeader
 from prototrt.converter.files.signatures.signature import Signature, concrete, lost_state_error
 from prototrt.converter.files.writing.files import atomic_write
@@ -142,7 +142,7 @@ def unread_arrays(path: str, inputs: Iterable[str]) -> list[str]:
 
 def unread_keys(path: str, names: Collection[str]) -> list[str]:
     """The keys of the arrays that ``read_feeds`` would not read for these names."""
-    return [key for key in array_headers_in(path) if key not in names and not _of_one_call(key, names)]
+    return [key for key in ArraysOfFile(path).headers if key not in names and not _of_one_call(key, names)]
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Array]]) -> None:

@@ -75,9 +75,9 @@ def _torch(graph: Graph, _: object, device: str) -> Evaluator:
 
 
 def _tensorrt_python(graph: Graph, *_: object) -> Evaluator:
-    from prototrt.converter.backends.tensorrt_python.evaluator import ApiProgramEvaluator
+    from prototrt.converter.backends.tensorrt_python.evaluator import program_evaluator
 
-    return ApiProgramEvaluator(graph)
+    return program_evaluator(graph)
 
 
 def _is_prototxt(source: object) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, EngineError, NetError, ShapeError
 from prototrt.caffe_proto.common.records import dataclass, field
-from prototrt.caffe_proto.weights.named_arrays import load_arrays
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile
 from prototrt.converter.files.signatures.signature import fillable, zeros
 from prototrt.converter.running.sessions.session import Session
 from prototrt.surgery.ir import Array, computable, range_of
@@ -81,7 +81,7 @@ class Serving:
         return cls(
             session,
             controls[0]["name"] if controls else None,
-            load_arrays(str(initial), list(session.signature.states)) if initial.exists() else {},
+            ArraysOfFile(str(initial)).load(list(session.signature.states)) if initial.exists() else {},
             int(batching["max_sequence_idle_microseconds"]) / 1e6 if batching else float("inf"),
         )
 

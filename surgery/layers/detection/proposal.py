@@ -11,13 +11,15 @@ from prototrt.surgery.building.bottoms import exact
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit
 from prototrt.surgery.building.layer_rules import python_rule, which_fork
-from prototrt.surgery.detection.anchor_numbers import (
+from prototrt.surgery.detection.anchors import (
     expect_positive,
     numbers_or_usual,
+    of_happynear,
+    of_pvanet,
+    of_py_faster_rcnn,
     parameters_of_anchors,
     ratios_and_scales,
 )
-from prototrt.surgery.detection.anchors import of_happynear, of_pvanet, of_py_faster_rcnn
 from prototrt.surgery.detection.lists import LOWEST, picked
 from prototrt.surgery.detection.overlaps import (
     Boxes,

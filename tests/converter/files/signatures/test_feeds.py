@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, load_arrays, shape_in
+from prototrt.caffe_proto.weights.named_arrays import ArraysOfFile, shape_in
 from prototrt.converter.files.signatures.feeds import read_feeds, refuse_misfits, unread_arrays, write_results
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.running.data.data import calls_of
@@ -217,7 +217,7 @@ def test_a_damaged_file_is_told(damage: list[tuple[int, int]]) -> None:
             content[place % len(content)] = byte
         file.write_bytes(content)
         with contextlib.suppress(UnreadableFileError):
-            load_arrays(str(file), ["x", "y"])
+            ArraysOfFile(str(file)).load(["x", "y"])
 
 
 def test_the_shape_of_an_array_in_a_file_is_known_without_reading_it(tmp_path: Path) -> None:
@@ -281,4 +281,4 @@ def test_arrays_that_are_read_at_once_must_fit(
 
 def test_a_file_may_be_as_large_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prototrt.caffe_proto.common.memory.usual_limit", lambda: 1000)
-    assert load_arrays(write(tmp_path / "in.npz", x=np.ones(300)), ["x"])["x"].shape == (300,)
+    assert ArraysOfFile(write(tmp_path / "in.npz", x=np.ones(300))).load(["x"])["x"].shape == (300,)
