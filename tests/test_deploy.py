@@ -51,6 +51,19 @@ def test_digits_cut_down_give_the_numbers_of_the_sample(tmp_path: Path) -> None:
     np.testing.assert_allclose(outputs["prob"], expected["prob"][0], atol=1e-5)
 
 
+def test_a_blob_that_no_layer_makes_is_an_input_if_it_has_a_shape(tmp_path: Path) -> None:
+    net = tmp_path / "net.prototxt"
+    net.write_text(
+        'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 2 } }'
+    )
+    assert "no layer before this one makes it" in deploy(str(net)).stderr
+    result = deploy(str(net), "--shape", "x:4x3", "-q")
+    assert result.exit_code == 0, result.stderr
+    (tmp_path / "deploy.prototxt").write_text(result.stdout)
+    graph = prototrt.rewrite(prototrt.load(tmp_path / "deploy.prototxt", random_weights=1))
+    assert [(value.name, value.shape) for value in graph.inputs] == [("x", (4, 3))]
+
+
 def test_the_text_is_printed_where_no_file_is_named() -> None:
     result = deploy(str(DIGITS / "train_val.prototxt"), *SHAPES, "-q")
     assert result.exit_code == 0

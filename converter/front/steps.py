@@ -66,10 +66,15 @@ class DeployNet:
 
 
 def deploy(model: Model, shapes: Mapping[str, Sequence[int]]) -> DeployNet:
-    """The net of a model as a deploy net. ``shapes`` are those of inputs that the file does not state."""
+    """The net of a model as a deploy net. ``shapes`` are those of inputs that the file does not state.
+
+    A blob that no layer makes becomes an input if it has a shape.
+    """
     from prototrt.caffe_proto.net.deploy_text import deploy_text, transformations
     from prototrt.surgery.expansion.expand import advise_other_shapes
+    from prototrt.surgery.expansion.frameworks import framework_by_name
 
+    model = framework_by_name(model.framework).with_inputs(model, shapes)
     try:
         text = deploy_text(model, shapes)
     except ConversionError as error:
