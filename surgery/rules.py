@@ -56,6 +56,7 @@ from prototrt.surgery.images.kernels import Geometry
 from prototrt.surgery.images.resizing import (
     fixed_sizes,
     means_of_two,
+    meant_size,
     refuse_length,
     repeated,
     resampled,
@@ -65,7 +66,6 @@ from prototrt.surgery.images.resizing import (
 from prototrt.surgery.images.rois import Rois, counted_from, pooled_size, read_rois, rounded, sampled_regions
 from prototrt.surgery.images.sampling import across, linear_taps, pixel_rows, sampled, sampled_images
 from prototrt.surgery.images.sensitive_regions import LEAST_SIDE, edges_of_bins, read_sensitive, sums_of_bins
-from prototrt.surgery.images.usual_sizes import meant_size
 from prototrt.surgery.ir import (
     Array,
     DType,

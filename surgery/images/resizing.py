@@ -10,9 +10,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import expect_axes
-from prototrt.surgery.images.usual_sizes import Sizes
-from prototrt.surgery.ir import Array, Dim, OpenSize, computable, fixed, range_of
+from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes
+from prototrt.surgery.ir import Array, Dim, OpenSize, Size, computable, fixed, range_of
 from prototrt.surgery.ops import MatMul, Resize, Tile
 
 LONGEST = 1 << 20
@@ -24,6 +23,7 @@ LARGEST_MATRIX = 1 << 20
 
 
 Pair = tuple[int, int]
+Sizes = tuple[Size, Size]
 
 
 def with_aligned_corners(build: Builder, x: Value, out: Sizes) -> Value:
@@ -107,3 +107,34 @@ def repeated(build: Builder, x: Value, scales: Pair) -> Value:
     for axis, scale in zip((3, 5), scales, strict=True):
         y = build.add(Tile(axis, scale), y)
     return build.reshape(y, (items, channels, rows * scales[0], columns * scales[1]))
+
+
+def meant_size(build: LayerBuilder, height: int, width: int) -> Sizes:
+    """What a stated size means: that of the blobs (N, C, H, W) so far which vary and usually are as large.
+
+    PSPNet stretches what it has pooled to 60 x 60, the size of the map that it pools, for one size of the image. The
+    stated size itself where no blobs vary so, or several do in different ways.
+    """
+    candidates = {sizes for sizes in _varying_sizes(build) if _usual(sizes) == (height, width)}
+    if len(candidates) != 1:
+        return height, width
+    (sizes,) = candidates
+    build.warn(
+        f"the net states the usual size of an image that varies: {height} x {width} is {sizes[0]} x {sizes[1]}"
+    )
+    return sizes
+
+
+def _varying_sizes(build: LayerBuilder) -> set[Sizes]:
+    """The heights and widths of all images so far that vary."""
+    values = (*build.inputs, *(value for node in build.nodes for value in node.outputs))
+    images = {value.shape for value in values if len(value.shape) == 4 and not value.is_surgical}
+    return {
+        (computable(height), computable(width))
+        for _, _, height, width in images
+        if isinstance(height, OpenSize) or isinstance(width, OpenSize)
+    }
+
+
+def _usual(sizes: Sizes) -> tuple[int, int]:
+    return range_of(sizes[0]).opt, range_of(sizes[1]).opt

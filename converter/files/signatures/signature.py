@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.common.suggestions import close_names
 from prototrt.caffe_proto.common.wording import Option, Worded, listed
+from prototrt.converter.files.signatures.arrays import cast, host_array
 from prototrt.converter.files.signatures.indices import IndexRange, index_ranges
 from prototrt.surgery.ir import (
     Array,
@@ -171,20 +173,24 @@ class Signature:
             if indices.input in arrays:
                 indices.refuse(arrays[indices.input], sizes)
 
-    def refuse_state(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise ``NetError`` unless all states are given, or none; ``ShapeError`` for a shape that does not fit."""
-        states = self.states
-        for name in shapes:
+    def checked_state(self, state: Mapping[str, Any]) -> dict[str, Array]:
+        """State that a caller gives, in the types of the net; the caller's own arrays where they have these.
+
+        Raises ``NetError`` unless all states are given, or none; ``ShapeError`` for an array that does not fit.
+        """
+        arrays, states = {name: host_array(array, name) for name, array in state.items()}, self.states
+        for name in arrays:
             if name not in states:
                 raise NetError(
                     f'there is no state "{name}"', fix=f"the states are {', '.join(states) or 'none'}"
                 )
-        missing = [name for name in states if name not in shapes]
-        if shapes and missing:
+        missing = [name for name in states if name not in arrays]
+        if arrays and missing:
             raise NetError(
                 f"states are missing: {', '.join(missing)}", fix="give all states; or none, to start at zero"
             )
-        self.sizes(shapes)
+        self.sizes({name: array.shape for name, array in arrays.items()})
+        return {name: cast(states[name], array) for name, array in arrays.items()}
 
     @staticmethod
     def _refuse_outside(source: SymbolSource, size: int) -> None:

@@ -82,12 +82,6 @@ class StreamRows:
         refuse_fed_states(signature, shapes, "a stream")
         return tuple(signature.sizes(shapes).items())
 
-    def check_state(self, state: Mapping[str, object]) -> dict[str, Array]:
-        """The state of one stream, in the types of the net. Raises as ``set_state()`` does."""
-        arrays = {name: host_array(array, name) for name, array in state.items()}
-        self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
-        return {name: cast(self.signature.states[name], array) for name, array in arrays.items()}
-
     def with_cont(self, feeds: Arrays, sizes: Sizes, starts: bool) -> Arrays:
         """The inputs, and cont if it is missing: 0 at the first step of a stream that ``starts``, else 1."""
         if self.cont is None or self.cont in feeds:

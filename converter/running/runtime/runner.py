@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import EngineError
-from prototrt.converter.files.signatures.arrays import cast, host_array
-from prototrt.converter.files.signatures.signature import refuse_fed_states, refuse_no_steps
 from prototrt.converter.files.signatures.streams import StreamRows
 from prototrt.converter.running.runtime.call import CallMaker, QueuedCall
 from prototrt.converter.running.runtime.device import LEGACY_DEFAULT_STREAMS
@@ -65,8 +63,6 @@ class EngineRunner:
             return self._execute(self._calls.make(feeds, outputs))
 
     def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        refuse_no_steps(steps)
-        refuse_fed_states(self.signature, feeds)
         with self._active():
             return self._execute(self._calls.make(feeds, outputs, steps))
 
@@ -98,14 +94,9 @@ class EngineRunner:
         with self._active():
             return self._states.get()
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        arrays = {name: host_array(array, name) for name, array in state.items()}
-        self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
-        states = self.signature.states
+    def set_state(self, state: Mapping[str, Array]) -> None:
         with self._active():
-            self._states.set(
-                {name: np.ascontiguousarray(cast(states[name], array)) for name, array in arrays.items()}
-            )
+            self._states.set({name: np.ascontiguousarray(array) for name, array in state.items()})
 
     def store(self, streams: StreamRows, count: int) -> DeviceStateStore:
         with self._active():

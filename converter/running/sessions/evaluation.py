@@ -15,9 +15,7 @@ from prototrt.converter.files.signatures.signature import (
     Signature,
     concrete,
     largest,
-    refuse_fed_states,
     refuse_lost,
-    refuse_no_steps,
     refuse_streams,
     shape_of_step,
     zeros,
@@ -68,8 +66,6 @@ class EvaluatorRunner:
         return {**returned, **outputs}
 
     def run_steps(self, feeds: Mapping[str, Any], steps: int, outputs: Mapping[str, Any]) -> dict[str, Any]:
-        refuse_no_steps(steps)
-        refuse_fed_states(self.signature, feeds)
         self.signature.refuse_names(feeds)
         arrays, state = self._arrays(feeds), self.state
         for name, array in arrays.items():
@@ -141,11 +137,8 @@ class EvaluatorRunner:
     def get_state(self) -> dict[str, Array]:
         return {name: array.copy() for name, array in self.state.items()}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        arrays = {name: host_array(array, name) for name, array in state.items()}
-        self.signature.refuse_state({name: array.shape for name, array in arrays.items()})
-        dtypes = {name: value.dtype.numpy for name, value in self.signature.states.items()}
-        self.state = {name: np.array(array, dtypes[name]) for name, array in arrays.items()}
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        self.state = {name: array.copy() for name, array in state.items()}
 
     def store(self, streams: StreamRows, count: int) -> HostStateStore:
         return HostStateStore(self, streams, count)

@@ -14,7 +14,7 @@ from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.options import narrow, refuse_other
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.converter.files.companions.pinning import Trusted, pin_of
-from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.files.signatures.signature import Signature, refuse_fed_states, refuse_no_steps
 from prototrt.converter.options import ON_DEVICES, WAY_NAMES, ExportOptions, Way
 from prototrt.converter.running.sessions.evaluation import Evaluator, EvaluatorRunner
 from prototrt.converter.running.sessions.stream import Steps, calls_of, with_cont
@@ -270,6 +270,8 @@ class Session:
         CUDA graph, without Python in between. Raises what ``run()`` raises; after a failure
         the state is what it was before the first step. State cannot be among the inputs.
         """
+        refuse_no_steps(steps)
+        refuse_fed_states(self.signature, feeds)
         return self._runner.run_steps(feeds, steps, outputs or {})
 
     @contextmanager
@@ -318,7 +320,7 @@ class Session:
 
         Raises ``NetError`` unless all states are given, and ``ShapeError`` for a shape that does not fit.
         """
-        self._runner.set_state(state)
+        self._runner.set_state(self.signature.checked_state(state))
 
     @property
     def state(self) -> dict[str, Array]:

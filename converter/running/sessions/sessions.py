@@ -175,7 +175,7 @@ class Sessions:
 
     def set_state(self, stream: Hashable, state: Mapping[str, Any]) -> None:
         """Continue from this state, after all inputs that wait."""
-        arrays = self._rows.check_state(state)
+        arrays = self._rows.signature.checked_state(state)
         self.flush()
         with self._turn:
             each = self._open_stream(stream)

@@ -6,8 +6,7 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, field_if_set, layer_rule
-from prototrt.surgery.images.resizing import size_of_bottom, with_aligned_corners
-from prototrt.surgery.images.usual_sizes import Sizes, meant_size
+from prototrt.surgery.images.resizing import Sizes, meant_size, size_of_bottom, with_aligned_corners
 from prototrt.surgery.ir import computable, range_of
 from prototrt.surgery.ops import Pad
 from prototrt.surgery.ops.windows import larger_smallest, ranges_text

@@ -16,8 +16,7 @@ from prototrt.surgery.building.layer_builder import (
     misfit,
     positive_sizes,
 )
-from prototrt.surgery.images.resizing import Pair, repeated
-from prototrt.surgery.images.usual_sizes import Sizes, meant_size
+from prototrt.surgery.images.resizing import Pair, Sizes, meant_size, repeated
 from prototrt.surgery.ir import DType, computable, open_count, range_of, symbols_of
 from prototrt.surgery.ops import Cast, Scatter
 

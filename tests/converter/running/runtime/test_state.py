@@ -140,6 +140,10 @@ def test_state_given_with_the_inputs_replaces_what_was_carried() -> None:
             {"lstm_h_0": np.zeros((1, 3, 8)), "lstm_c_0": np.zeros((1, 3, 5))},
             'input "lstm_c_0" has the shape (1, 3, 5), expected (1, N, 8)\n  because N is 1 to 7, usually 3',
         ),
+        (
+            {"lstm_h_0": np.zeros((1, 3, 8)), "lstm_c_0": np.full((1, 3, 8), 1e300)},
+            'input "lstm_c_0" holds 1e+300, which float32 cannot hold\n  fix: clamp or rescale the input',
+        ),
     ],
 )
 def test_state_that_does_not_fit(state: dict[str, Array], message: str, on: Way) -> None:
