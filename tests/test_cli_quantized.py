@@ -36,6 +36,17 @@ def quantized_layers(*options: str) -> list[str]:
     return re.findall(r"__(\w+)_(?:weights|W_xc|W_hc)_dequantized: ", text)
 
 
+def test_options_for_8_bits_are_told_to_change_nothing_without(tmp_path: Path) -> None:
+    target = str(tmp_path / "net.onnx")
+    forgotten = done(
+        "convert", DEPLOY, WEIGHTS, "--scales", "scales.json", "--keep-float", "ip1", "-o", target
+    )
+    assert forgotten.stderr == (
+        "warning: --scales changes nothing with --precision fp32: it is for 8 bits\n"
+        "warning: --keep-float changes nothing with --precision fp32: it is for 8 bits\n"
+    )
+
+
 def test_layers_that_stay_float() -> None:
     assert quantized_layers() == ["conv2", "ip1", "lstm1", "lstm1", "lstm2", "lstm2"]
     assert quantized_layers("--keep-float", "ip1", "--keep-float", "lstm2") == ["conv2", "lstm1", "lstm1"]

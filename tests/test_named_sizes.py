@@ -268,7 +268,11 @@ def test_the_command_line(tmp_path: Path) -> None:
             '"x:[N]x" is not a shape: write the blob\'s name, a colon, and sizes with x between them; those that vary'
             " stand in brackets, as in data:[N]x3x[16*H]x224",
         ),
-        ("--size", "N=1-8", '"N=1-8" is not a range: write a name and its sizes, as in T=1..16..64'),
+        (
+            "--size",
+            "N=1-8",
+            '"N=1-8" is not a range: write a name and its sizes, of 1 or more, as in T=1..16..64',
+        ),
     ):
         assert message in " ".join(run("convert", net, option, text).output.split())
 

@@ -13,7 +13,7 @@ from typing import IO, cast
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ConversionError, UnreadableFileError
-from prototrt.caffe_proto.common.files import Buffer, map_file, open_regular
+from prototrt.caffe_proto.common.files import Buffer, errors_for_user, map_file, open_regular
 from prototrt.caffe_proto.common.memory import refuse_beyond_memory
 from prototrt.caffe_proto.common.records import dataclass, field
 from prototrt.caffe_proto.weights import Array
@@ -28,9 +28,9 @@ def _errors_of(path: str) -> Iterator[None]:
         yield
     except ConversionError:
         raise
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
-        raise UnreadableFileError(problem, where=path, fix="give an npz file") from error
+    except OSError:
+        with errors_for_user(path, "an npz file"):
+            raise
     except SIGNS_OF_DAMAGE as error:
         raise UnreadableFileError(
             "is not an npz file",

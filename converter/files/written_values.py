@@ -63,7 +63,9 @@ def range_from_text(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, sizes = text.partition("=")
     parts = sizes.split("..")
     if not (name and equals and len(parts) in (2, 3) and all(map(_is_size, parts))):
-        raise ValueError(f'"{text}" is not a range: write a name and its sizes, as in T=1..16..64')
+        raise ValueError(
+            f'"{text}" is not a range: write a name and its sizes, of 1 or more, as in T=1..16..64'
+        )
     return name, tuple(map(int, parts))
 
 

@@ -68,11 +68,12 @@ def test_more_inputs_than_calls(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_a_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UnreadableFileError) as caught:
         read_feeds("nowhere.npz", ["data"])
     assert str(caught.value) == (
-        "nowhere.npz: cannot be read: No such file or directory\n  fix: give an npz file"
+        f"nowhere.npz: there is no such file\n  fix: check the path; the current folder is {tmp_path}"
     )
 
 
