@@ -134,13 +134,30 @@ class NetError(ConversionError):
 
 
 class MissingBlobError(NetError):
-    """A bottom that no layer writes; ``bottom`` is its name."""
+    """A bottom that no layer writes; ``bottom`` is its name.
+
+    ``is_computed`` says that the layers of another state compute it from other blobs: as an input, it would be cut
+    off from them.
+    """
 
     def __init__(
-        self, problem: str, *, bottom: str, origin: Origin | None, because: str | None, fix: str | None
+        self,
+        problem: str,
+        *,
+        bottom: str,
+        origin: Origin | None,
+        because: str | None,
+        fix: str | None,
+        is_computed: bool = False,
     ) -> None:
         super().__init__(problem, origin=origin, blob=f'bottom "{bottom}"', because=because, fix=fix)
         self.bottom = bottom
+        self.is_computed = is_computed
+
+
+def lacks_computed_blobs(errors: Iterable[ConversionError]) -> bool:
+    """Whether layers of another state compute a missing blob: then a state must be chosen, and no shape given."""
+    return any(isinstance(error, MissingBlobError) and error.is_computed for error in errors)
 
 
 class UnsupportedLayerError(ConversionError):

@@ -212,6 +212,7 @@ def explain(
         origin=error.origin,
         because=f"{place}, which makes it, is not in the net for {asked}",
         fix=advice(readings, asked),
+        is_computed=bool(readings and maker.message.bottom),
     )
 
 

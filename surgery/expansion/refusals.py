@@ -18,6 +18,7 @@ from prototrt.caffe_proto.common.errors import (
     ShapeError,
     UnsupportedLayerError,
     WeightsError,
+    lacks_computed_blobs,
     raise_all,
 )
 from prototrt.caffe_proto.common.suggestions import close_names
@@ -145,7 +146,8 @@ def _with_shape_options(
     blocked: Mapping[Layer, Sequence[ConversionError]], model: Model, layers: Sequence[Layer]
 ) -> dict[Layer, list[ConversionError]]:
     """The errors, the first of them with advice."""
-    left = iter(range(_MOST_ADVISED))
+    is_in_pieces = lacks_computed_blobs(error for errors in blocked.values() for error in errors)
+    left = iter(range(0 if is_in_pieces else _MOST_ADVISED))
     return {
         layer: [
             error if next(left, None) is None else _with_shape_option(error, model, layers)

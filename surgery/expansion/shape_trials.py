@@ -12,6 +12,7 @@ from prototrt.caffe_proto.common.errors import (
     MissingShapesError,
     ShapeError,
     distinct,
+    lacks_computed_blobs,
 )
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Worded
@@ -70,6 +71,8 @@ def advise_shapes(model: Model, options: RewriteOptions, attempt: Attempt, error
     if model.framework != "caffe" or options.dynamic or options.sizes or profile_of(options).names():
         return
     singles = distinct([error])
+    if lacks_computed_blobs(singles):
+        return
     asking = [error for error in singles if _asks(error, model)]
     trials = ShapeTrials.of(model, options, attempt, singles)
     if asking:

@@ -16,6 +16,7 @@ from prototrt.caffe_proto.common.errors import (
     Problems,
     ShapeError,
     WeightsError,
+    lacks_computed_blobs,
     silent,
 )
 from prototrt.caffe_proto.common.options import PathLike
@@ -214,7 +215,7 @@ def _without_shape_errors(net: SurveyedNet, tried: Mapping[str, Sizes]) -> Surve
 
 def _without_inputs(model: Model) -> dict[str, Sequence[int | str]]:
     """The shapes of blobs that no layer makes in a net without inputs: pieces of nets are published so."""
-    if any(layer.type == "Input" for layer in model.layers):
+    if any(layer.type == "Input" or lacks_computed_blobs(layer.problems) for layer in model.layers):
         return {}
     return {name: example_shape(name, model.layers, model.sizes) for name in model.missing}
 

@@ -17,6 +17,7 @@ from prototrt.cli import main
 from prototrt.converter.showing.survey import survey as surveying
 from prototrt.converter.showing.survey.survey import Verdict, survey
 
+GOLDENS = Path(__file__).parents[3] / "goldens"
 INPUT = "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
 MID = "layer { name: 'm' type: 'TanH' bottom: 'x' top: 'm' }"
 NETS = {
@@ -137,6 +138,13 @@ def test_to_cut_a_net_makes_it_not_whole() -> None:
     give = NetError("wrong", fix=Worded("give {} or {}", Option("outputs", ["m"]), Option("phase", "TEST")))
     assert surveying._step([give]) == "give phase"
     assert surveying._step([give, NetError("wrong")]) == ""
+
+
+def test_what_another_state_computes_is_not_made_an_input() -> None:
+    """The LSTM would be cut off from the layers before it, with a width that is a guess."""
+    net = surveying.survey_net(str(GOLDENS / "errors" / "computed_in_other_stages" / "net.prototxt"))
+    assert (net.verdict, net.shapes) == (Verdict.NOT, {})
+    assert "shape" not in net.message
 
 
 def test_the_command_ends_with_the_steps(folder: Path) -> None:
