@@ -46,6 +46,17 @@ class QueuedCall(NamedTuple):
     indices: Mapping[str, Array]
 
 
+class CallForm(NamedTuple):
+    """What all calls of the same shapes share. Shapes are those of one step."""
+
+    input_shapes: Shapes
+    output_shapes: Shapes
+    carried_states: Mapping[str, InputRoute]
+    """By the input: the routes of states from the call before."""
+    next_states: Mapping[str, OutputRoute]
+    """By the output: the routes of states to the next call."""
+
+
 class CallMaker:
     """Makes the calls of one session. Everything that can be wrong with one is found here, before it is queued."""
 
@@ -53,7 +64,8 @@ class CallMaker:
         self._launcher, self._ports = launcher, ports
         self._signature, self._work = ports.signature, ports.work
         self._has_own_stream = has_own_stream
-        self._last: tuple[tuple[Shapes, Shapes], Shapes] | None = None
+        self._picking = {indices.input for indices in self._signature.indices}
+        self._last: tuple[tuple[Shapes, Shapes], CallForm] | None = None
 
     def make(
         self,
@@ -69,26 +81,26 @@ class CallMaker:
         ``is_repeated`` reads them again each time.
         """
         fed = self._operands(feeds, is_repeated)
-        shapes = self._input_shapes(fed, steps)
+        form = self._form(fed, steps)
         inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
-        self._launcher.set_shapes(shapes)
-        written = {value.name: self._launcher.output_shape(value.name) for value in self._signature.outputs}
-        whole = {name: shape if steps is None else (steps, *shape) for name, shape in written.items()}
+        whole = form.output_shapes
+        if steps is not None:
+            whole = {name: (steps, *shape) for name, shape in whole.items()}
         own_outputs = self._targets(outputs, whole, is_repeated)
         refuse_overlap(inputs, own_outputs)
         targets = {value.name: _target(value, own_outputs, whole) for value in self._signature.results}
-        input_routes, output_routes, run = self._routes(inputs, targets, shapes, written, steps or 1)
+        input_routes, output_routes, run = self._routes(inputs, targets, form, steps or 1)
         operands = (*inputs.values(), *targets.values())
         waits = self._has_own_stream or not all(isinstance(operand, DeviceArray) for operand in operands)
         results = {name: outputs.get(name, target) for name, target in targets.items()}
-        picking = {indices.input for indices in self._signature.indices}
         indices = {
             name: operand
             for name, operand in inputs.items()
-            if name in picking and isinstance(operand, np.ndarray)
+            if name in self._picking and isinstance(operand, np.ndarray)
         }
         streams = self._streams(operands)
-        return QueuedCall(shapes, written, input_routes, output_routes, run, streams, waits, results, indices)
+        shapes = form.input_shapes, form.output_shapes
+        return QueuedCall(*shapes, input_routes, output_routes, run, streams, waits, results, indices)
 
     def _operands(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
         self._signature.refuse_names(feeds)
@@ -98,16 +110,34 @@ class CallMaker:
             if value.name in feeds
         }
 
-    def _input_shapes(self, fed: Mapping[Value, Operand], steps: int | None) -> Shapes:
-        """The shape of every input. Those of the call before are not checked again."""
+    def _form(self, fed: Mapping[Value, Operand], steps: int | None) -> CallForm:
+        """The form of a call, which the launcher is given. That of the call before is not made again."""
         operands = {
             value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
             for value, operand in fed.items()
         }
         carried = self._ports.carried_shapes
         if self._last is None or self._last[0] != (operands, carried):
-            self._last = (operands, carried), self._checked_shapes(operands, carried)
-        return self._last[1]
+            self._last = (operands, carried), self._new_form(operands, carried)
+        form = self._last[1]
+        self._launcher.set_shapes(form.input_shapes)
+        return form
+
+    def _new_form(self, operands: Shapes, carried: Shapes) -> CallForm:
+        shapes, ports, signature = self._checked_shapes(operands, carried), self._ports, self._signature
+        self._launcher.set_shapes(shapes)
+        written = {value.name: self._launcher.output_shape(value.name) for value in signature.outputs}
+        reads = {
+            value.name: ports.carried_state(value, shapes[value.name])
+            for value in signature.inputs
+            if value.name not in operands
+        }
+        writes = {
+            value.name: ports.next_state(value, written[value.name])
+            for value in signature.outputs
+            if value.name in ports.states.written
+        }
+        return CallForm(shapes, written, reads, writes)
 
     def _checked_shapes(self, operands: Shapes, carried: Shapes) -> Shapes:
         """Each shape is given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
@@ -146,20 +176,20 @@ class CallMaker:
         self,
         inputs: Mapping[str, Operand],
         targets: Mapping[str, Operand],
-        shapes: Shapes,
-        written: Shapes,
+        form: CallForm,
         count: int,
     ) -> tuple[list[InputRoute], list[OutputRoute], Steps]:
         """A route for each input and each output; also one for each state that the caller gets as well."""
         signature, ports, exposed = self._signature, self._ports, self._signature.exposed_states
+        shapes, written = form.input_shapes, form.output_shapes
         ways_in = [
-            ports.input_route(value, inputs.get(value.name), shapes[value.name], count)
+            form.carried_states.get(value.name)
+            or ports.input_route(value, inputs[value.name], shapes[value.name], count)
             for value in signature.inputs
         ]
         ways_out = [
-            ports.next_state(value, written[value.name])
-            if value.name in ports.states.written
-            else ports.output_route(value, targets[value.name], written[value.name], count)
+            form.next_states.get(value.name)
+            or ports.output_route(value, targets[value.name], written[value.name], count)
             for value in signature.outputs
         ]
         ways_out += [

@@ -37,13 +37,13 @@ class Ports:
         self._buffers = {name: Buffer(memory, 0 if name in own else size) for name, size in sizes.items()}
         self._staging = {name: StagingBuffer(memory) for name in sizes}
 
-    def input_route(
-        self, value: Value, operand: Operand | None, shape: tuple[int, ...], steps: int
-    ) -> InputRoute:
-        """How an input reaches the engine. ``shape`` is that of one step; without an operand, it is carried state."""
+    def carried_state(self, value: Value, shape: tuple[int, ...]) -> InputRoute:
+        """How state of the call before reaches the engine."""
+        return self.work.carried_state(self.states.pairs[value.name], shape, bytes_of(value, shape))
+
+    def input_route(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> InputRoute:
+        """How an input reaches the engine. ``shape`` is that of one step."""
         name, size = value.name, bytes_of(value, shape)
-        if operand is None:
-            return self.work.carried_state(self.states.pairs[name], shape, size)
         ours, buffer = StepLayout.with_alignment(steps, size), self._buffers[name]
         if not isinstance(operand, DeviceArray):
             return self.work.upload(value, operand, self._stage(value, ours, operand.shape), buffer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ class StepLayout:
     stride: int
 
     @classmethod
+    @lru_cache
     def with_alignment(cls, count: int, size: int) -> StepLayout:
         """The layout in our own memory: each step begins at an address that TensorRT accepts."""
         return cls(count, size, -(-size // ALIGNMENT) * ALIGNMENT if count > 1 else size)
