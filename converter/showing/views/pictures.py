@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -162,7 +163,8 @@ def _page(
     else:
         facts = page_facts(model, expansion, graph, options, checks, stage.title)
     warnings = [Worded("{}", text).by(surface) for text in facts["warnings"]]
-    return page({**facts, "warnings": warnings}).encode(), warnings
+    in_one_line = [re.sub(r"\n *", "; ", text) for text in warnings]  # as all warnings of a command are
+    return page({**facts, "warnings": warnings}).encode(), in_one_line
 
 
 def read_verification(path: str) -> Mapping[str, Any]:

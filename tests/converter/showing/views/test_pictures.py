@@ -113,3 +113,18 @@ def test_the_program_fails() -> None:
     assert first == "net.svg: Graphviz's program dot failed with exit code 1"
     assert because.startswith("  because Error: ")
     assert fix == "  fix: write .dot, and open it with another program"
+
+
+def test_why_a_net_of_a_page_cannot_be_rewritten_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    Path("net.prototxt").write_text('input: "x" layer { name: "y" type: "ReLU" bottom: "x" top: "y" }')
+    result = CliRunner().invoke(main, ["dot", "net.prototxt", "-o", "net.html"])
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        'warning: the net cannot be rewritten: net.prototxt: the file states no shape for the input "x" (line 1);'
+        " fix: give its shape: --shape x:NxCxHxW"
+    )
+    assert result.stderr.count("\n") == 1
