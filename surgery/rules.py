@@ -63,9 +63,19 @@ from prototrt.surgery.images.resizing import (
     size_of_bottom,
     weighted_axis,
 )
-from prototrt.surgery.images.rois import Rois, counted_from, pooled_size, read_rois, rounded, sampled_regions
+from prototrt.surgery.images.rois import (
+    LEAST_SIDE,
+    Rois,
+    counted_from,
+    edges_of_bins,
+    pooled_size,
+    read_rois,
+    read_sensitive,
+    rounded,
+    sampled_regions,
+    sums_of_bins,
+)
 from prototrt.surgery.images.sampling import across, linear_taps, pixel_rows, sampled, sampled_images
-from prototrt.surgery.images.sensitive_regions import LEAST_SIDE, edges_of_bins, read_sensitive, sums_of_bins
 from prototrt.surgery.ir import (
     Array,
     DType,

@@ -1,15 +1,21 @@
-"""The window of a Convolution or a Pooling: one fields of all fields that spell it, in Caffe and its forks."""
+"""The window of a Convolution or a Pooling: one fields of all that spell it, and what it sees where sizes vary."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import plural
 from prototrt.caffe_proto.schema import Message
+from prototrt.surgery.building.builder import Builder
+from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import refuse_fields_of
+from prototrt.surgery.ir import Size, computable
+from prototrt.surgery.ops.windows import windows_that_fit
 
 Sizes: TypeAlias = tuple[int, ...]
 Form = Literal["Caffe", "C3D", "P3D", "caffe3d"]
@@ -193,3 +199,24 @@ class _WindowFields(NamedTuple):
                 fix=f"state {field} once for all axes, or once per axis",
             )
         return [(field, value) for value in (values * axes if len(values) == 1 else values)]
+
+
+def gather_windows(
+    build: Builder, x: Value, window: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> Value:
+    """x (N, C, ...) as (N, C, places of the window, windows, ...): two axes for each axis that the window slides along.
+
+    A primitive that slides over a known size needs no such picture: its backends know which elements it sees.
+    """
+    for axis in reversed(range(2, len(x.shape))):
+        places, step, apart = window[axis - 2], stride[axis - 2], dilation[axis - 2]
+        count = windows_that_fit(computable(x.shape[axis]), apart * (places - 1) + 1, step, axis)
+        x = build.gathered(x, window_elements(build, places, count, step, apart), axis)
+    return x
+
+
+def window_elements(build: Builder, places: int, windows: Size, stride: int, dilation: int = 1) -> Value:
+    """Which element of an axis each place of each window meets: int32 (places, windows)."""
+    corners = build.counted_numbers(windows, "windows").reshape(1, windows) * stride
+    offsets = (np.arange(places, dtype=np.int32) * dilation).reshape(places, 1)
+    return corners + build.constant(offsets, "places")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
-from prototrt.caffe_proto.common.errors import NetError, Origin
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, UnreadableFileError
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
+from prototrt.caffe_proto.weights.npz import ArrayHeader
 from prototrt.converter.checking.calibration.saturation import saturation_warnings
 from prototrt.converter.checking.verification.comparison import (
     EXPECTED,
@@ -22,10 +24,10 @@ from prototrt.converter.checking.verification.comparison import (
     tolerance_for,
     with_all_tops,
 )
-from prototrt.converter.checking.verification.expected import missing_calls, read_expected, refuse_unlike
 from prototrt.converter.checking.verification.seeded import seeded_feeds
 from prototrt.converter.checking.verification.verification import Verification
-from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.files.signatures.feeds import read_feeds, unread_keys
+from prototrt.converter.files.signatures.signature import Signature, concrete
 from prototrt.converter.options import ON_DEVICES, CompareOptions, VerifyOptions, Way
 from prototrt.converter.running.data.calls import some_calls
 from prototrt.converter.running.data.data import Call, Data, starts
@@ -34,9 +36,9 @@ from prototrt.surgery.ir import Array, Graph
 from prototrt.surgery.ir.precision import precision_of
 from prototrt.surgery.options import LayoutName
 
-Arrays = Mapping[str, Array]
 Graphs: TypeAlias = tuple[Graph, Graph]
 """What the ways run, and what the reference evaluates."""
+Arrays: TypeAlias = Mapping[str, Array]
 
 
 def verify(
@@ -116,11 +118,11 @@ def verify_files(
     data = data or data_of_calls(compared, options)
     calls = [*data.calls()]
     watched = with_all_tops(graph) if options.layers else graph
-    expected = None if options.expect is None else read_expected(options.expect, watched, calls, compared)
+    expected = None if options.expect is None else _read_expected(options.expect, watched, calls, compared)
     # Random inputs say nothing about the scales.
     warnings = [] if is_random else [*data.warnings, *saturation_warnings(compared, calls)]
     if expected is not None:
-        warnings += missing_calls(str(options.expect), expected)
+        warnings += _missing_calls(str(options.expect), expected)
     feeds = [call.feeds for call in calls]
     verification = verify(graph, feeds, options, expected=expected, truth=truth, anew=starts(calls))
     return replace(verification, warnings=(*verification.warnings, *warnings))
@@ -198,7 +200,7 @@ def _each(
         bases: dict[str, Arrays] = {REFERENCE: results[REFERENCE]}
         if expected is not None:
             bases[EXPECTED] = {**expected[call]}
-            refuse_unlike(bases[EXPECTED], results[REFERENCE])
+            _refuse_unlike(bases[EXPECTED], results[REFERENCE])
         for (way, actual), (against, base) in product(results.items(), bases.items()):
             for blob, reference_array in base.items() if way != against else ():
                 wider = _tolerance_of(way, tolerance)
@@ -235,3 +237,74 @@ def _first_failures(comparisons: Sequence[Comparison]) -> list[Comparison]:
         if not comparison.holds:
             first.setdefault((comparison.way, comparison.against), comparison)
     return list(first.values())
+
+
+def _more_calls(count: int) -> str:
+    return Worded(
+        "give inputs for as many calls; one call's inputs are repeated with {}", Option("calls", count)
+    )
+
+
+def _read_expected(file: str, watched: Graph, calls: Sequence[Call], truth: Graph) -> Sequence[Arrays]:
+    """The outputs of each call that a file holds, some of those that are watched, with the shapes of ``truth``.
+
+    Raises ``NetError`` for a blob that is not computed, ``ShapeError`` for another shape, ``UnreadableFileError``.
+    """
+    computed = [value.name for value in watched.outputs]
+    if unknown := unread_keys(file, computed):
+        raise _unknown_output_error(unknown[0], computed)
+    check = partial(_refuse_other_shapes, file, calls, with_all_tops(truth))
+    expected = read_feeds(file, computed, len(calls), check, _more_calls)
+    if not any(expected):
+        raise UnreadableFileError(
+            "holds no arrays, so there is nothing to compare with",
+            where=file,
+            fix="save the expected outputs in it by their names, as in numpy.savez(file, NAME=array)",
+        )
+    return expected
+
+
+def _missing_calls(file: str, expected: Sequence[Arrays]) -> list[str]:
+    """A warning of the calls that the file has no arrays for; empty otherwise."""
+    missing = [str(call) for call, arrays in enumerate(expected) if not arrays]
+    return [f"{file}: not compared: call {listed(missing)}, for which it has no arrays"] if missing else []
+
+
+def _refuse_unlike(expected: Arrays, computed: Arrays) -> None:
+    """Raise ``NetError`` for expected arrays that are not computed, ``ShapeError`` for those of another shape."""
+    for name, array in expected.items():
+        if name not in computed:
+            raise _unknown_output_error(name, computed)
+        if array.shape != computed[name].shape:
+            raise ShapeError(
+                f'the expected "{name}" has the shape {array.shape}, the computed one {computed[name].shape}'
+            )
+
+
+def _unknown_output_error(name: str, computed: Iterable[str]) -> NetError:
+    return NetError(
+        f'the expected outputs hold "{name}", which is not computed',
+        fix=Worded(
+            "give arrays for some of {}, or make every blob an output with {}",
+            listed([*computed]),
+            Option("outputs", ["all"]),
+        ),
+    )
+
+
+def _refuse_other_shapes(
+    path: str, calls: Sequence[Call], graph: Graph, expected: Sequence[Mapping[str, ArrayHeader]]
+) -> None:
+    signature = Signature.of_graph(graph)
+    outputs = {value.name: value for value in graph.outputs}
+    for number, (call, arrays) in enumerate(zip(calls, expected, strict=True)):
+        sizes = signature.sizes({name: array.shape for name, array in call.feeds.items()})
+        for name, array in arrays.items():
+            shape = concrete(outputs[name].shape, sizes)
+            pairs = zip(array.shape, shape, strict=False)
+            if len(array.shape) != len(shape) or any(size not in (dim, -1) for dim, size in pairs):
+                raise ShapeError(
+                    f'the expected "{name}" has the shape {array.shape}, the computed one {shape}',
+                    where=path if len(calls) == 1 else f"{path}, call {number}",
+                    fix="save the outputs that were computed from these inputs",
+                )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule
-from prototrt.surgery.images.rois import counted_from, rounded
-from prototrt.surgery.images.sensitive_regions import edges_of_bins, read_sensitive, sums_of_bins
+from prototrt.surgery.images.rois import counted_from, edges_of_bins, read_sensitive, rounded, sums_of_bins
 from prototrt.surgery.ir import DType, Size
 
 

@@ -11,8 +11,8 @@ from prototrt.caffe_proto import Layer
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, layer_rule, misfit, refuse_fields_of
 from prototrt.surgery.images.kernels import DEPTHWISE, Geometry, geometry_of
+from prototrt.surgery.images.windows import gather_windows
 from prototrt.surgery.ir import OpenSize, fixed
-from prototrt.surgery.layers.windows.patches import gather_windows
 from prototrt.surgery.ops import ADD, Deconvolution, Pad, Patches
 
 

@@ -30,11 +30,12 @@ from prototrt.surgery.images.windows import (
     Sizes,
     SlidingWindow,
     fields_of_kernel,
+    gather_windows,
     refuse_forks,
+    window_elements,
     window_of,
 )
 from prototrt.surgery.ir import DType, OpenSize, Shape, computable, fixed
-from prototrt.surgery.layers.windows.patches import gather_windows, window_elements
 from prototrt.surgery.ops import MAXIMUM, MaxPool, MaxPoolIndex, Pad, Reduce, ReduceKind, Slice
 
 
