@@ -81,7 +81,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
-	then echo $(BIN)/mypy; $(BIN)/mypy && $(BIN)/lint-imports; \
+	then echo $(BIN)/mypy; $(BIN)/mypy --num-workers 2 && $(BIN)/lint-imports; \
 	else echo 'mypy and lint-imports: skipped, they need Python 3.11'; fi
 
 bench: $(VENV)/installed-dev

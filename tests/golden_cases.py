@@ -48,8 +48,8 @@ class Case:
 
     @property
     def words(self) -> set[str]:
-        """The types of its layers, their fields, and the words that stand in them."""
-        return words_of(self.layer_types, (self.folder / "model.prototxt").read_text())
+        """The types of its layers with their fields, and with the words that are values."""
+        return words_of((self.folder / "model.prototxt").read_text())
 
     @property
     def has_product(self) -> bool:

@@ -50,9 +50,14 @@ def runs_on_ways(runs: Iterable[tuple[Any, ...]], kinds: Callable[..., Collectio
     ]
 
 
-def words_of(kinds: Collection[str], net: str) -> set[str]:
-    """These types, the fields of a net as text, and those of their values that are words."""
-    return {*kinds, *re.findall(r"\w+(?=\s*[:{])|(?<=: )[A-Za-z]\w*", net)}
+def words_of(net: str) -> set[str]:
+    """Of a net as text, the type of each layer with each of its fields, and with each value that is a word."""
+    return {
+        f"{kind} {word}"
+        for layer in re.split(r"^layers? *{", net, flags=re.MULTILINE)
+        for kind in re.findall(r'\btype: *"?(\w+)', layer)[:1]
+        for word in re.findall(r"\w+(?=\s*[:{])|(?<=: )[A-Za-z]\w*", layer)
+    }
 
 
 def kinds_in_sequence(kinds: Collection[str], case: object, sequence: str) -> list[Any]:

@@ -75,7 +75,8 @@ def check(case: Case, on: Way, batches: tuple[int, int] | None = None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "on"), runs_on_ways([(case,) for case in CASES], lambda case: words_of([case.type], case.fields))
+    ("case", "on"),
+    runs_on_ways([(case,) for case in CASES], lambda case: words_of(f"type: {case.type} {case.fields}")),
 )
 def test_numbers(case: Case, on: Way) -> None:
     check(case, on)
