@@ -64,6 +64,7 @@ def test_files_are_read_as_by_glib(pieces: Sequence[str]) -> None:
 
 
 @settings(max_examples=4 * settings().max_examples)
+@example("  two spaces")
 @given(NAMES.filter(lambda text: "\0" not in text))
 def test_any_text_is_a_value(text: str) -> None:
     text = text.encode(errors="replace").decode()
