@@ -41,6 +41,10 @@ _MOST_LAYERS, _FEWEST_TRIALS, _MOST_TRIALS = 12000, 20, 400
 _EXPECTED = re.compile(r"expected \(([1-9]\d*(?:, [1-9]\d*)*,?)\)$")
 _READ = re.compile(r"weights file is \(\d+, (\d+)\), expected \(\d+, (\d+)\)$")
 _CONT = re.compile(r"^shape is \((\d+), (\d+)\), expected \((\d+), (\d+)\)$")
+_PAIR = re.compile(r"shape is \(([\d, ]+)\), expected (\([\d, .]+\)|\d+ x 1 elements)")
+_RESHAPED = re.compile(r"shape is \(([\d, ]+)\), which cannot become \(([\d, ]+)\)")
+_NUMBER = re.compile(r"\d+")
+_MOST_COUNTS = 4
 _SHAPE = re.compile(r"\(\d+, \d+, ([1-9]\d*), ([1-9]\d*)\)")
 
 
@@ -93,17 +97,23 @@ def search_shapes(
     search.improve(usual_shapes(_sizes_of_pairs(shapes)))
     search.expect()
     search.follow_cont()
+    search.follow_counts()
+    images = [name for name, sizes in shapes.items() if {"C", "H"} <= {*sizes}]
+    for name in images:
+        for other in _shapes_of_reshapes(layers, name):
+            search.improve({**search.best, name: other})
     for others in (_slice_sizes, _usual_sizes, _slice_sizes):
         search.vary(lambda axis, letter, others=others: others(axis, letter, layers))  # type: ignore[misc]
-    for name in (name for name, sizes in shapes.items() if {"C", "H"} <= {*sizes}):
-        for other in (*_OTHER_AXES, *_shapes_of_reshapes(layers)):
+    for name in images:
+        for other in (*_OTHER_AXES, *_vectors_and_tables(layers)):
             search.improve({**search.best, name: other})
     search.resize(_near(pixels))
     search.resize(search.sizes_of_misfits())
     search.resize_one()
-    for images in (_IMAGES, search.sizes_of_misfits(), _REMAINDERS):
-        search.resize(images)
+    for pixels_to_try in (_IMAGES, search.sizes_of_misfits(), _REMAINDERS):
+        search.resize(pixels_to_try)
     search.expect()
+    search.follow_counts()
     search.balance()
     return search
 
@@ -210,6 +220,31 @@ class ShapeSearch:
             _, streams, _, images = map(int, numbers)
             most, count = 4 * self._pixels()[1], streams // images
             _least(1, most, lambda width, count=count: self._is_enough({"N": count, "W": width}))  # type: ignore[misc]
+
+    def follow_counts(self) -> None:
+        """Try for steps, streams and images the counts that a layer reads beside those which were guessed."""
+        for _ in range(_MOST_COUNTS):
+            before = self.reached
+            for shapes in _PAIR.findall(self.errors[0].problem) if self.errors else ():
+                read, expected = ([*map(int, _NUMBER.findall(shape))] for shape in shapes)
+                counts = self._counts(zip(read, expected, strict=False))
+                for sizes in (counts, *({letter: size} for letter, size in counts.items())):
+                    self.improve(self._resized(sizes))
+            for shapes in _RESHAPED.findall(self.errors[0].problem) if self.errors else ():
+                count, made = (prod(map(int, _NUMBER.findall(shape))) for shape in shapes)
+                self.improve(self._resized({"N": made // max(count, 1)}))
+            if self.reached == before:
+                return
+
+    def _counts(self, pairs: Iterable[tuple[int, int]]) -> dict[str, int]:
+        """By letter, the one of two sizes that differ where the other one is the guess for the letter."""
+        others = {size: other for pair in pairs for size, other in (pair, pair[::-1]) if size != other}
+        return {
+            str(letter): others[size]
+            for name, sizes in self.best.items()
+            for letter, size in zip(self._letters(name, sizes), sizes, strict=False)
+            if letter in ("N", "T") and size in others
+        }
 
     def balance(self) -> None:
         """Try heights and widths with which an InnerProduct reads as many numbers as its weights have.
@@ -318,8 +353,18 @@ def _usual_sizes(_: int, letter: str, layers: Sequence[Layer]) -> Iterator[int]:
             yield from dict.fromkeys((*steps_and_streams, prod(steps_and_streams)))
 
 
-def _shapes_of_reshapes(layers: Sequence[Layer]) -> Iterator[Sizes]:
-    """The vectors and tables that Reshapes make: what they read may have this shape from the start."""
+def _shapes_of_reshapes(layers: Sequence[Layer], blob: str) -> Iterator[Sizes]:
+    """The shapes that Reshapes give a blob, or rows of what one cuts it into: it may have them from the start."""
+    for layer in layers:
+        dims = tuple(layer.message.reshape_param.shape.dim)
+        if dims and blob in layer.bottoms and min(dims) > 0:
+            yield dims
+        elif -1 in dims and blob in layer.bottoms:
+            yield 1, prod(dim for dim in dims if dim > 0)
+
+
+def _vectors_and_tables(layers: Sequence[Layer]) -> Iterator[Sizes]:
+    """Those that Reshapes make: what they read may have this shape from the start."""
     for layer in layers:
         dims = tuple(layer.message.reshape_param.shape.dim)
         if 1 <= len(dims) <= 2 and min(dims) > 0:

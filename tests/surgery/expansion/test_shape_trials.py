@@ -70,6 +70,23 @@ layer { name: "steps" type: "Reshape" bottom: "fc" top: "steps" reshape_param { 
 layer { name: "table" type: "Reshape" bottom: "begins" top: "cont" reshape_param { shape { dim: [4, 3] } } }
 layer { name: "rnn" type: "RNN" bottom: "steps" bottom: "cont" top: "rnn" recurrent_param { num_output: 2 } }
 """
+WORDS = """input: "words" input: "cont"
+layer { name: "embed" type: "Embed" bottom: "words" top: "embed" embed_param { num_output: 4 input_dim: 9 } }
+"""
+STATIC = """
+layer { name: "static" type: "Input" top: "static" input_param { shape { dim: [5, 3] } } }
+layer { name: "rnn" type: "RNN" bottom: "embed" bottom: "cont" bottom: "static" top: "rnn"
+  recurrent_param { num_output: 2 } }
+"""
+ADDED = """
+layer { name: "rnn" type: "RNN" bottom: "embed" bottom: "cont" top: "rnn" recurrent_param { num_output: 2 } }
+layer { name: "other" type: "Input" top: "other" input_param { shape { dim: [20, 6, 2] } } }
+layer { name: "sum" type: "Eltwise" bottom: "rnn" bottom: "other" top: "sum" }
+"""
+CUT, STATED = (
+    f'layer {{ name: "s" type: "Reshape" bottom: "data" top: "s" reshape_param {{ shape {{ dim: [{dims}] }} }} }}'
+    for dims in ("1, -1, 11", "2, 3, 11")
+)
 WEIGHED = """
 layer { name: "cut" type: "Slice" bottom: "weights" top: "rest" top: "mask" slice_param { slice_point: 3 } }
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
@@ -131,6 +148,24 @@ CASES = {
         DATA + 'input: "begins"' + STEPS_OF_ROWS,
         'give the shapes: shapes={"data": (N, I), "begins": (4, 3)}; the layers fit with'
         ' shapes={"data": (12, 256), "begins": (4, 3)} (I is a guess)',
+    ),
+    "streams of a static bottom": (
+        WORDS + STATIC,
+        'give the shapes: shapes={"words": (T, N), "cont": (T, N)}; the layers fit with'
+        ' shapes={"words": (8, 5), "cont": (8, 5)}',
+    ),
+    "steps and streams of a sum": (
+        WORDS + ADDED,
+        'give the shapes: shapes={"words": (T, N), "cont": (T, N)}; the layers fit with'
+        ' shapes={"words": (20, 6), "cont": (20, 6)}',
+    ),
+    "parts that a Reshape cuts": (
+        DATA + CUT,
+        'give its shape: shapes={"data": (1, 11)}; the layers fit with shapes={"data": (1, 11)}',
+    ),
+    "the shape that a Reshape makes": (
+        DATA + STATED,
+        'give its shape: shapes={"data": (2, 3, 11)}; the layers fit with shapes={"data": (2, 3, 11)}',
     ),
     "a map of labels": (
         DATA + 'input: "weights"' + WEIGHED,
