@@ -68,7 +68,7 @@ def with_a_byte_changed(data: bytes, random: Random) -> bytes:
 
 @pytest.mark.trt
 def test_nets_of_the_grammar_are_built(tmp_path: Path) -> None:
-    """Nets that grow from nothing by the grammar alone: of every fifteen, one is built."""
+    """Nets that grow from nothing by the grammar alone: of every twenty, one is built."""
     random, built = Random(0), 0
     for _ in range(90):
         net = b""
@@ -77,7 +77,7 @@ def test_nets_of_the_grammar_are_built(tmp_path: Path) -> None:
         with contextlib.suppress(prototrt.ConversionError):
             TARGETS["built"].run(tmp_path, net)
             built += 1
-    assert built >= 6
+    assert built >= 90 // 20
 
 
 @pytest.mark.trt

@@ -298,7 +298,8 @@ def test_some_options_need_a_gpu(name: str) -> None:
         (
             "a.plan",
             ["--profile", "T=1:8"],
-            "Invalid value for '--profile': \"T=1:8\" is not a range: write a name and its sizes, as in T=1..16..64\n",
+            "Invalid value for '--profile': \"T=1:8\" is not a range: write a name and its sizes, of 1 or more, as in"
+            " T=1..16..64\n",
         ),
         (
             "a.plan",
