@@ -32,6 +32,8 @@ layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "y" top: "los
 MODEL = "models:\n- {{prototxt: net.prototxt, name: net, format: onnx, random-weights: {size}}}\n"
 
 
+FAULTS = [Fault.FAIL, Fault.KILL, pytest.param(Fault.INTERRUPT, marks=pytest.mark.exhaustive)]
+
 IN_A_WORKER = """
 import os, sys
 from prototrt.tests.faults import Fault, inject
@@ -184,7 +186,7 @@ def plain_nets(models: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("every", sampled(30))
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_every_call_of_a_command_fails_and_kills(
@@ -212,7 +214,7 @@ def test_every_call_of_a_command_fails_and_kills(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("every", sampled(30))
 @pytest.mark.parametrize(
     ("command", "into"),
@@ -254,7 +256,7 @@ def test_every_call_leaves_a_whole_folder_or_none(
 
 @pytest.mark.slow
 @pytest.mark.trt
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
     models: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,7 +284,7 @@ def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
 
 @pytest.mark.slow
 @pytest.mark.trt
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("every", sampled(150, least=25))
 def test_a_batch_with_a_worker_of_its_own_leaves_new_or_old_files(
     models: Path, every: int, fault: Fault

@@ -98,7 +98,7 @@ def test_the_source_distribution_is_the_repository(source_distribution: Path) ->
     assert sorted(left_out) == [".dev/prototrt", ".gitignore"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_source_distribution_makes_the_same_wheel(source_distribution: Path, wheels: list[Path]) -> None:
     again = build_wheel(source_distribution.parent, source_distribution)
     first, second = (set(zipfile.ZipFile(wheel).namelist()) for wheel in (wheels[0], again))
@@ -206,7 +206,7 @@ def test_lock_files_have_hashes_and_name_no_index(name: str) -> None:
     assert not re.search(r"://|^-|--index|--find", (ROOT / "locks" / f"{name}.txt").read_text(), re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_bill_of_materials_names_what_the_wheel_consists_of(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx_py", reason="writes CycloneDX")
     graphviz = ROOT / "converter" / "showing" / "page" / "vendor" / "graphviz.js"

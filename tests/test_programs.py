@@ -32,7 +32,7 @@ def test_a_program_runs(program: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.exhaustive)])
 def test_type_checkers_know_the_package(checker: str, tmp_path: Path) -> None:
     """Without a mistake they find nothing; a word that an option does not have is one."""
     pytest.importorskip(checker)

@@ -229,7 +229,7 @@ def test_box_group_output_of_any_size(on: Way) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_of_any_size_they_build() -> None:
     assert has_engine(box_output_of_any_size())
     assert has_engine(box_group_output_of_any_size())

@@ -53,7 +53,13 @@ def net(tmp_path: Path) -> Path:
 
 @needs_graphviz
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "height"), [(1400, 1000), (768, 1024), (390, 844)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (390, 844),
+        *(pytest.param(*size, marks=pytest.mark.exhaustive) for size in ((768, 1024), (1400, 1000))),
+    ],
+)
 def test_a_page_of_hostile_names(opened: Any, net: Path, width: int, height: int) -> None:
     assert dot(str(net), "-o", str(net.with_name("net.html"))).exit_code == 0
     page = opened(net.with_name("net.html"))
