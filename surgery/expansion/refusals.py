@@ -262,9 +262,7 @@ def tell_of_namesakes(model: Model, errors: Sequence[ConversionError]) -> None:
         if len(alike) > 1:
             alike.remove(origin)  # once: two layers may be in one line
             others = listed([f"{other.subject} in line {other.line}" for other in alike])
-            error.because = (
-                f"{others} has the same name: Caffe gives stored weights to the first of such layers"
-            )
+            error.because = f"it has the name of {others}: Caffe gives stored weights to the first of them"
             error.fix = "give each of these layers the name under which its weights are stored"
 
 
