@@ -199,19 +199,7 @@ def begin_conversion(
             text, graph = rest.text, replace(graph, warnings=(*graph.warnings, *rest.warnings))
     elif remainder:
         raise OptionsError(Worded("{} is for {}", Option("remainder"), Option("outputs", ["auto"])))
-    graph = replace(graph, warnings=(*graph.warnings, *_remarks_on_8_bits(rewriting)))
     return PreparedConversion(product, rewriting, model, listener(graph), text)
-
-
-def _remarks_on_8_bits(rewriting: RewriteOptions) -> Iterator[str]:
-    """Warnings of options that matter to 8 bits alone: whoever gives scales may take the result for quantized."""
-    for name in ("scales", "calibration_cache", "quantize_all", "keep_float"):
-        if getattr(rewriting, name) and not rewriting.is_quantized:
-            yield Worded(
-                "{} changes nothing with {}: it is for 8 bits",
-                Option(name),
-                Option("precision", rewriting.precision),
-            )
 
 
 def _cut(product: Product, rewriting: RewriteOptions, model: Model, graph: Graph) -> tuple[Model, Graph]:

@@ -36,11 +36,22 @@ def quantized_layers(*options: str) -> list[str]:
     return re.findall(r"__(\w+)_(?:weights|W_xc|W_hc)_dequantized: ", text)
 
 
-def test_options_for_8_bits_are_told_to_change_nothing_without(tmp_path: Path) -> None:
-    target = str(tmp_path / "net.onnx")
-    forgotten = done(
-        "convert", DEPLOY, WEIGHTS, "--scales", "scales.json", "--keep-float", "ip1", "-o", target
-    )
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert -o net.onnx",
+        "run --inputs strips_in.npz -o out.npz",
+        "verify --on network --calls 1",
+        "dot --stage rewritten -o net.dot",
+    ],
+)
+def test_options_for_8_bits_are_told_to_change_nothing_without(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strips_in.npz").symlink_to(DIGITS / "strips_in.npz")
+    name, *options = command.split()
+    forgotten = done(name, DEPLOY, WEIGHTS, "--scales", "scales.json", "--keep-float", "ip1", *options)
     assert forgotten.stderr == (
         "warning: --scales changes nothing with --precision fp32: it is for 8 bits\n"
         "warning: --keep-float changes nothing with --precision fp32: it is for 8 bits\n"

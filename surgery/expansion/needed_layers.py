@@ -208,6 +208,13 @@ def remarks(
             Option("state"),
             names,
         )
+    for name in ("scales", "calibration_cache", "quantize_all", "keep_float"):
+        if getattr(options, name) and not options.is_quantized:
+            yield Worded(
+                "{} changes nothing with {}: it is for 8 bits",
+                Option(name),
+                Option("precision", options.precision),
+            )
 
 
 def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple[Source, ...]:
