@@ -98,6 +98,7 @@ def _unpickle(plan: bytes, facts: Mapping[str, Any]) -> Plan:
 
 _ONLY_ON_TURING = "FP32 GEMM is not supported"
 """What TensorRT for RTX says of float32 products for compute capability 7.5."""
+_TOO_SMALL_A_POOL = "workspace limit"
 STREAMED_FROM = 1 << 28
 """Bytes of weights: a few pieces of a stream, one of which is held twice."""
 
@@ -222,6 +223,9 @@ class _PlanBuild:
         if _ONLY_ON_TURING in str(error.because):
             without = Option("compute_capabilities")
             error.fix = Worded("use {}, or leave 7.5 out of {}", Option("precision", "fp16"), without)
+        elif self.options.mem_pool_size and _TOO_SMALL_A_POOL in str(error.because):
+            larger = Option("mem_pool_size", {"workspace": "1GiB"})
+            error.fix = Worded("allow more, as in {}, or leave it out", larger)
         return error
 
     @contextmanager

@@ -89,6 +89,15 @@ def test_turing_needs_float16(tmp_path: Path) -> None:
     prototrt.build(prototrt.rewrite(model, precision="fp16"), backend="rtx", compute_capabilities=["7.5"])
 
 
+@pytest.mark.trt
+def test_too_small_a_pool_names_the_option() -> None:
+    with pytest.raises(BuildError) as caught:
+        prototrt.build(dynamic_graph(), backend="rtx", mem_pool_size={"workspace": "1KiB"})
+    assert str(caught.value).endswith(
+        '\n  fix: allow more, as in mem_pool_size={"workspace": "1GiB"}, or leave it out'
+    )
+
+
 # ---------------------------------------------------------------- further files
 
 
