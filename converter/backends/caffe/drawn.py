@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.common.errors import silent
 from prototrt.caffe_proto.common.records import dataclass, field, replace
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.weights import Array, Purpose, RandomWeights, StoredBlob, UnpickledWeights
-from prototrt.surgery.expansion.expand import expand
+from prototrt.converter.backends.caffe.expansion import expand_for
 from prototrt.surgery.options import RewriteOptions
 
 
@@ -24,8 +24,7 @@ class _RecordingWeights(RandomWeights):
 def with_drawn_blobs(model: Model, weights: RandomWeights, options: RewriteOptions) -> Model:
     """The net whose layers hold the numbers that their rules draw. Raises ``ConversionError``."""
     recorded = _RecordingWeights(seed=weights.seed)
-    with silent():
-        expand(replace(model, weights=recorded), options=replace(options, sequence="loop"))
+    expand_for(Option("random_weights"), replace(model, weights=recorded), options)
     layers = tuple(replace(layer, blobs=_blobs(layer, recorded.drawn)) for layer in model.layers)
     return replace(model, layers=layers, weights=UnpickledWeights())
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototrt.caffe_proto import Layer, Model
-from prototrt.caffe_proto.common.errors import NetError, silent
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, replace
+from prototrt.caffe_proto.common.wording import Option
 from prototrt.caffe_proto.model import one_layer
 from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.text.marks import MarkedRecurrence
+from prototrt.converter.backends.caffe.expansion import expand_for
 from prototrt.converter.backends.caffe.layers import PlainLayer, PlainLayers
-from prototrt.surgery.expansion.expand import expand
 from prototrt.surgery.ir import Graph, Shape
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import RewriteOptions
@@ -34,8 +35,7 @@ class UnrolledLayers:
     """
 
     def __init__(self, model: Model, options: RewriteOptions) -> None:
-        with silent():
-            graph = expand(model, options=replace(options, sequence="loop")).graph
+        graph = expand_for(Option("stage", "rewritten"), model, options).graph
         self._model, self._options, self._shapes = model, options, _shapes(graph)
         recurrent = {node.origin for node in graph.nodes if isinstance(node.op, Scan)}
         self.recurrences: list[MarkedRecurrence] = []
