@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from prototrt.converter.files.writing.publication import publication
+from prototrt.converter.front.batch import worker as worker_module
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.keys import default_options
 from prototrt.converter.front.batch.worker import Worker
@@ -189,6 +190,18 @@ def is_gone(pid: int) -> bool:
     except OSError:
         return True
     return state in "ZX"
+
+
+@pytest.mark.parametrize("way", ["end", "stop", "close"])
+def test_a_process_that_hangs_is_killed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may also have closed the pipe by which outcomes come, without a time limit."""
+    monkeypatch.setattr(worker_module, "_SECONDS_TO_END", 0.1)
+    hanging = [sys.executable, "-c", "import time; time.sleep(20)"]
+    worker = Worker()
+    worker._process = process = subprocess.Popen(hanging, start_new_session=True)
+    {"end": lambda: Worker._end(process), "stop": worker.stop, "close": worker.close}[way]()
+    assert process.wait() != 0, "it has ended by itself"
+    worker.close()
 
 
 def test_of_much_that_is_printed_the_end_is_quoted(worker: Worker, tmp_path: Path) -> None:
