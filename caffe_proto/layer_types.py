@@ -163,7 +163,7 @@ _ROWS = (
     # Tops with the axes of the bottoms.
     *_alike(
         "AbsVal BatchNorm Bias BN BNLL BReLU ChannelNorm Clip Concat Dropout ELU Exp GroupNorm"
-        " HardSigmoid Log Normalization Power PReLU ReLU Reverse Scale SeLU SeLu Sigmoid Split Swish"
+        " HardSigmoid Insanity Log Normalization Power PReLU ReLU Reverse Scale SeLU SeLu Sigmoid Split Swish"
         " TanH Threshold",
         keeps_axes=True,
     ),
@@ -192,7 +192,7 @@ _ROWS = (
     *_alike("Add Sum", without_parameters=True, in_place=InPlace.OVERWRITES),
     *_alike("Interp Resample", in_place=InPlace.OVERWRITES, sizes_from=1),
     # Without parameters.
-    *_alike("GRUUnit NormL2 Silence", without_parameters=True),
+    *_alike("GRUUnit L2Normalize NormL2 Silence", without_parameters=True),
     # Code.
     LayerType("Proposal", example=("1xCxHxW", "1xCxHxW", "1x4")),
     LayerType("RPN", example=("1xCxHxW", "1xCxHxW", "1x3")),
@@ -205,7 +205,7 @@ _ROWS = (
     LayerType("ImageSegData", role=Role.DATA, labels_until=2),
     # What changes data while a net is trained.
     LayerType("DataRandTransform", passes_on=_EVERYTHING),
-    *_alike("DetectNetTransformation GradientScaler LabelSpecificAdd Noise", passes_on=1),
+    *_alike("DetectNetTransformation GradientScaler LabelSpecificAdd Noise SeLuDropout", passes_on=1),
     LayerType("Python SpatialDropoutLayer", passes_on=1, is_code=True),
     LayerType("Python TripletSampleLayer", passes_on=1, is_code=True),
     LayerType("Python TripletSelectLayer", passes_on=1, is_code=True),

@@ -6,11 +6,11 @@ from prototrt.surgery.building.layer_builder import layer_rule
 from prototrt.surgery.building.layer_rules import python_rule
 
 FAMILIES = {
-    "arithmetic.activation": "BNLL Clip ELU Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid Swish TanH Threshold",
+    "arithmetic.activation": "BNLL Clip ELU Insanity Mish PReLU ReLU ReLU6 SeLU SeLu Sigmoid Swish TanH Threshold",
     "arithmetic.batch_norm": "BN BatchNorm",
     "arithmetic.elementwise": "AbsVal Axpy AxpyFast Eltwise Exp Log Maxout Power Sum",
     "arithmetic.inner_product": "Embed InnerProduct",
-    "arithmetic.normalization": "GroupNorm LRN MVN NormL2 Normalization NormalizationL2 Normalize Softmax",
+    "arithmetic.normalization": "GroupNorm L2Normalize LRN MVN NormL2 Normalization NormalizationL2 Normalize Softmax",
     "arithmetic.reduction": "ArgMax MIL Reduction",
     "arithmetic.scale": "Bias Scale",
     "detection.detection_output": "DetectionOutput",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from prototrt.caffe_proto import Layer
+from prototrt.caffe_proto.common.errors import NetError
 from prototrt.surgery import ops
 from prototrt.surgery.building.expression import Value
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule
@@ -24,6 +27,25 @@ def relu(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     param = layer.param
     top = _limit(build, x, param.negative_slope, 6.0 if param.relu6 else None)
     return [top] if len(layer.tops) < 2 else [top, _is_above(x, 0)]
+
+
+@layer_rule("Insanity")
+def insanity(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """``max(x, 0) + min(x, 0) / divisor``, the divisor in the middle of the drawn ones. From forks.
+
+    Becomes: LeakyReLU.
+    While it trains, a divisor is drawn from ``lb`` to ``ub`` for each number; else it is
+    ``(ub - lb) / (log(ub) - log(lb))``.
+    Source: happynear/caffe-windows ``src/caffe/layers/insanity_layer.cpp``.
+    """
+    lower, upper = layer.param.lb, layer.param.ub
+    if not 0 < lower < upper:
+        raise NetError(
+            f"lb is {lower:g} and ub {upper:g}, expected 0 < lb < ub",
+            fix="state lb and ub as the net was trained with",
+        )
+    slope = math.log(upper / lower) / (upper - lower)
+    return [build.add(ops.LeakyReLU(slope), x)]
 
 
 def _limit(build: LayerBuilder, x: Value, slope: float, limit: float | None) -> Value:

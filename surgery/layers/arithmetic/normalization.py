@@ -127,15 +127,16 @@ def group_norm(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     return [normal]
 
 
-@layer_rule("NormL2", "Normalization", "NormalizationL2")
+@layer_rule("L2Normalize", "NormL2", "Normalization", "NormalizationL2")
 def items_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """Each item over its L2 norm. From forks for faces and vehicles.
 
     Becomes: Multiply, Reduce, Sqrt, Divide.
-    NormL2 adds 1e-7 to the sum of squares, and its top always has four axes.
-    Bottoms: (N, ...), of NormL2 up to four axes. Tops: one, of the same shape.
+    NormL2 and L2Normalize add 1e-7 to the sum of squares, and their top always has four axes.
+    Bottoms: (N, ...), of these two up to four axes. Tops: one, of the same shape.
     Source: xialuxi/arcface-caffe ``AdaCos/normL2_layer.cpp``; liu-xb/GGL ``normalization_l2_layer.cpp``;
-    Gomdoree/caffe-triplet and liuyuisanai/CaffeMex_v2 ``src/caffe/layers/normalization_layer.cpp``.
+    Gomdoree/caffe-triplet and liuyuisanai/CaffeMex_v2 ``src/caffe/layers/normalization_layer.cpp``;
+    gy20073/compact_bilinear_pooling ``src/caffe/layers/l2_normalize_layer.cpp``.
     """
     if layer.type == "Normalization" and layer.param.norm != layer.param.L2:
         raise UnsupportedLayerError(
@@ -143,7 +144,7 @@ def items_of_length_one(build: LayerBuilder, layer: Layer, x: Value) -> list[Val
             because="the fork then divides the first number of each item alone",
             fix=CUT_BEFORE_LAYER,
         )
-    is_with_eps = layer.type == "NormL2"
+    is_with_eps = layer.type in ("L2Normalize", "NormL2")
     expect_axes(layer, 0, x, "(N, C, ...)", 2, 4 if is_with_eps else MOST_AXES)
     top = build.aligned(x, 4, 0) if is_with_eps else x
     total = (top * top).sum(*range(1, len(top.shape)))

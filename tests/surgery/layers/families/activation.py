@@ -16,6 +16,7 @@ CASES = [
     Case("negative slope", "ReLU", "relu_param { negative_slope: -0.5 }", [[-2, 4]], [1, 4]),
     Case("slope above one", "ReLU", "relu_param { negative_slope: 2 }", [[-2, 4]], [-4, 4]),
     Case("not a number", "ReLU", "", [[NAN, 1]], [NAN, 1]),
+    Case("not a number", "Insanity", "", [[NAN, INF, -INF]], [NAN, INF, -INF]),
     Case("both ends", "ReLU6", "", [[-1, 0, 5.5, 6, 7, INF]], [0, 0, 5.5, 6, 6, 6]),
     Case("negative slope", "ReLU6", "relu_param { negative_slope: 0.5 }", [[-8, 0, 3, 9]], [-4, 0, 3, 6]),
     Case("above 6 on both sides", "ReLU6", "relu6_param { negative_slope: -0.5 }", [[-20, -8, 9]], [6, 4, 6]),
@@ -50,6 +51,13 @@ CASES = [
 VARYING = [case for case in CASES if case.bottoms[0] is X or case.note == "rank 5"]
 
 REFUSALS = [
+    Message(
+        "Insanity",
+        "insanity_param { lb: 3 ub: 3 }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (Insanity): lb is 3 and ub 3, expected 0 < lb < ub\n'
+        "  fix: state lb and ub as the net was trained with",
+    ),
     Message(
         "PReLU",
         "",
