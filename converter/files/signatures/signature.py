@@ -93,6 +93,12 @@ class Signature:
         fed_back = {pair.output.name for pair in self.recurrences}
         return tuple(value for value in self.results if value.name in fed_back)
 
+    @cached_property
+    def _names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Those that must be given, and those that may be."""
+        names = frozenset(value.name for value in self.inputs)
+        return names - self.states.keys(), names.union(self.unread_inputs)
+
     def stream_axis(self, state: str) -> int:
         """The axis of a state along which its streams are."""
         return self.stream_axes.get(state, STREAM_AXIS)
@@ -102,14 +108,16 @@ class Signature:
 
         Raises ``TypeError`` if ``arrays`` is not a mapping.
         """
+        necessary, possible = self._names
+        if isinstance(arrays, Mapping) and necessary <= arrays.keys() <= possible:
+            return
         choices_of_names = [value.name for value in self.inputs]
         if not isinstance(arrays, Mapping):
             example = choices_of_names[0] if choices_of_names else "NAME"
             raise TypeError(
                 f'the inputs are of the type {type(arrays).__name__}, expected a dictionary: {{"{example}": array}}'
             )
-        names = set(arrays)
-        if unknown := sorted(names.difference(choices_of_names, self.unread_inputs)):
+        if unknown := sorted(arrays.keys() - possible):
             close = close_names(unknown[0], choices_of_names)
             fix = f"did you mean {' or '.join(close)}?" if close else "leave it out"
             raise NetError(
@@ -117,15 +125,12 @@ class Signature:
                 because=Worded("the inputs are {}", listed(choices_of_names) or "none"),
                 fix=fix,
             )
-        missing = [
-            value for value in self.inputs if value.name not in self.states and value.name not in names
-        ]
-        if missing:
-            shapes_text = listed([f"{value.name} {value.shape}" for value in missing])
-            raise NetError(
-                Worded("inputs are missing: {}", shapes_text),
-                fix="give an array for each of them, under its name",
-            )
+        missing = [value for value in self.inputs if value.name in necessary - arrays.keys()]
+        shapes_text = listed([f"{value.name} {value.shape}" for value in missing])
+        raise NetError(
+            Worded("inputs are missing: {}", shapes_text),
+            fix="give an array for each of them, under its name",
+        )
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
         """The values of the symbols for inputs of these shapes, as ``{"T": 20, "N": 4}``.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import NetError, ShapeError
-from prototrt.caffe_proto.common.records import replace
 from prototrt.converter.files.signatures.signature import concrete, fillable, refuse_lost, shape_of_step
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM
 from prototrt.converter.running.runtime.launcher import Launcher, Steps
@@ -21,40 +19,43 @@ from prototrt.converter.running.runtime.operands import (
     operand_of,
     refuse_copies,
 )
-from prototrt.converter.running.runtime.ports import Ports, bytes_of
+from prototrt.converter.running.runtime.ports import Ports, bytes_of, with_steps
 from prototrt.converter.running.runtime.transfers import InputRoute, OutputRoute
 from prototrt.surgery.ir import Array, Value
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-class QueuedCall(NamedTuple):
-    """What a call queues. Routes are in the order of the engine's inputs and outputs.
+class CallForm(NamedTuple):
+    """What all calls with arrays of the same shapes share. Routes are by name, in the order of a call's addresses."""
 
-    Shapes are those of one step. The call waits for the work on ``streams``. The numbers of ``indices``,
-    arrays in the host's memory, are checked each time.
+    input_shapes: Shapes
+    """Those of one step."""
+    output_shapes: Shapes
+    """Those of one step."""
+    result_shapes: Shapes
+    """Those of the arrays that the caller gets."""
+    inputs: Sequence[tuple[str, InputRoute]]
+    outputs: Sequence[tuple[str, OutputRoute]]
+    """At last, those of states that the caller gets as well."""
+    results: Sequence[tuple[str, OutputRoute]]
+    """Those that lead to the caller."""
+    steps: Steps
+
+
+class QueuedCall(NamedTuple):
+    """A form, and arrays for it: ``inputs``, and ``targets`` for outputs.
+
+    The call waits for the work on ``streams``. The numbers of ``indices``, arrays of the host, are checked each time.
     """
 
-    input_shapes: Shapes
-    output_shapes: Shapes
-    input_routes: Sequence[InputRoute]
-    output_routes: Sequence[OutputRoute]
-    steps: Steps
+    form: CallForm
+    inputs: Mapping[str, Operand]
+    targets: Mapping[str, Operand]
+    results: Mapping[str, Any]
     streams: Sequence[int]
     waits: bool
-    results: Mapping[str, Any]
     indices: Mapping[str, Array]
-
-
-class CallForm(NamedTuple):
-    """What all calls of the same shapes share. Shapes are those of one step."""
-
-    input_shapes: Shapes
-    output_shapes: Shapes
-    carried_states: Mapping[str, InputRoute]
-    """By the input: the routes of states from the call before."""
-    next_states: Mapping[str, OutputRoute]
-    """By the output: the routes of states to the next call."""
 
 
 class CallMaker:
@@ -65,7 +66,7 @@ class CallMaker:
         self._signature, self._work = ports.signature, ports.work
         self._has_own_stream = has_own_stream
         self._picking = {indices.input for indices in self._signature.indices}
-        self._last: tuple[tuple[Shapes, Shapes], CallForm] | None = None
+        self._last: tuple[tuple[Shapes, Shapes, int | None], CallForm] | None = None
 
     def make(
         self,
@@ -83,24 +84,19 @@ class CallMaker:
         fed = self._operands(feeds, is_repeated)
         form = self._form(fed, steps)
         inputs = {value.name: as_input(value, operand, is_kept=is_repeated) for value, operand in fed.items()}
-        whole = form.output_shapes
-        if steps is not None:
-            whole = {name: (steps, *shape) for name, shape in whole.items()}
-        own_outputs = self._targets(outputs, whole, is_repeated)
-        refuse_overlap(inputs, own_outputs)
-        targets = {value.name: _target(value, own_outputs, whole) for value in self._signature.results}
-        input_routes, output_routes, run = self._routes(inputs, targets, form, steps or 1)
+        targets = self._targets(outputs, form.result_shapes, is_repeated)
+        refuse_overlap(inputs, targets)
         operands = (*inputs.values(), *targets.values())
-        waits = self._has_own_stream or not all(isinstance(operand, DeviceArray) for operand in operands)
-        results = {name: outputs.get(name, target) for name, target in targets.items()}
+        on_device = [operand for operand in operands if isinstance(operand, DeviceArray)]
+        waits = self._has_own_stream or len(on_device) < len(operands)
         indices = {
             name: operand
             for name, operand in inputs.items()
             if name in self._picking and isinstance(operand, np.ndarray)
         }
-        streams = self._streams(operands)
-        shapes = form.input_shapes, form.output_shapes
-        return QueuedCall(*shapes, input_routes, output_routes, run, streams, waits, results, indices)
+        return QueuedCall(
+            form, inputs, targets, {**targets, **outputs}, self._streams(on_device), waits, indices
+        )
 
     def _operands(self, feeds: Mapping[str, Any], is_repeated: bool) -> dict[Value, Operand]:
         self._signature.refuse_names(feeds)
@@ -116,28 +112,47 @@ class CallMaker:
             value.name: operand.shape if steps is None else shape_of_step(value.name, operand.shape, steps)
             for value, operand in fed.items()
         }
-        carried = self._ports.carried_shapes
-        if self._last is None or self._last[0] != (operands, carried):
-            self._last = (operands, carried), self._new_form(operands, carried)
+        key = operands, self._ports.carried_shapes, steps
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._new_form(*key)
         form = self._last[1]
         self._launcher.set_shapes(form.input_shapes)
         return form
 
-    def _new_form(self, operands: Shapes, carried: Shapes) -> CallForm:
+    def _new_form(self, operands: Shapes, carried: Shapes, steps: int | None) -> CallForm:
         shapes, ports, signature = self._checked_shapes(operands, carried), self._ports, self._signature
         self._launcher.set_shapes(shapes)
         written = {value.name: self._launcher.output_shape(value.name) for value in signature.outputs}
-        reads = {
-            value.name: ports.carried_state(value, shapes[value.name])
+        inputs = [
+            ports.input_route(value, shapes[value.name], steps)
+            if value.name in operands
+            else ports.carried_state(value, shapes[value.name])
             for value in signature.inputs
-            if value.name not in operands
+        ]
+        results = {
+            value.name: ports.output_route(value, written[value.name], steps) for value in signature.results
         }
-        writes = {
-            value.name: ports.next_state(value, written[value.name])
+        outputs = [
+            (
+                value.name,
+                ports.next_state(value, written[value.name])
+                if value.name in ports.states.written
+                else results[value.name],
+            )
             for value in signature.outputs
-            if value.name in ports.states.written
-        }
-        return CallForm(shapes, written, reads, writes)
+        ]
+        outputs += [(value.name, results[value.name]) for value in signature.exposed_states]
+        strides = (*(route.stride for route in inputs), *(route.stride for _, route in outputs))
+        sizes = tuple(bytes_of(value, written[value.name]) for value in signature.exposed_states)
+        return CallForm(
+            shapes,
+            written,
+            {name: with_steps(written[name], steps) for name in results},
+            [*zip(shapes, inputs, strict=True)],
+            outputs,
+            [*results.items()],
+            Steps(steps or 1, strides, sizes),
+        )
 
     def _checked_shapes(self, operands: Shapes, carried: Shapes) -> Shapes:
         """Each shape is given, carried from the last call, or that of zeros. Raises ``ShapeError``."""
@@ -153,15 +168,17 @@ class CallMaker:
         return shapes
 
     def _targets(self, outputs: Mapping[str, Any], shapes: Shapes, is_repeated: bool) -> dict[str, Operand]:
-        """The arrays that the caller gave for outputs, which can take them. Raises ``ShapeError``."""
+        """The caller's arrays for outputs, which can take them, and new ones for the others. Raises ``ShapeError``."""
         results = {value.name: value for value in self._signature.results}
         for name, array in outputs.items():
             if name not in results:
                 raise NetError(f'there is no output "{name}"', fix=f"the outputs are {', '.join(results)}")
             refuse_copies(name, array)
         return {
-            name: as_output(results[name], self._operand(array, name, is_repeated), shapes[name])
-            for name, array in outputs.items()
+            name: as_output(value, self._operand(outputs[name], name, is_repeated), shapes[name])
+            if name in outputs
+            else np.empty(shapes[name], value.dtype.numpy)
+            for name, value in results.items()
         }
 
     def _operand(self, array: Any, name: str, is_repeated: bool) -> Operand:
@@ -169,59 +186,31 @@ class CallMaker:
         is_ours = is_repeated and self._has_own_stream
         if is_ours and isinstance(operand, DeviceArray) and operand.stream is None:
             # We cannot know how it is filled before the next call; most callers do it on the default stream.
-            return replace(operand, stream=DEFAULT_STREAM)
+            return operand._replace(stream=DEFAULT_STREAM)
         return operand
 
-    def _routes(
-        self,
-        inputs: Mapping[str, Operand],
-        targets: Mapping[str, Operand],
-        form: CallForm,
-        count: int,
-    ) -> tuple[list[InputRoute], list[OutputRoute], Steps]:
-        """A route for each input and each output; also one for each state that the caller gets as well."""
-        signature, ports, exposed = self._signature, self._ports, self._signature.exposed_states
-        shapes, written = form.input_shapes, form.output_shapes
-        ways_in = [
-            form.carried_states.get(value.name)
-            or ports.input_route(value, inputs[value.name], shapes[value.name], count)
-            for value in signature.inputs
-        ]
-        ways_out = [
-            form.next_states.get(value.name)
-            or ports.output_route(value, targets[value.name], written[value.name], count)
-            for value in signature.outputs
-        ]
-        ways_out += [
-            ports.output_route(value, targets[value.name], written[value.name], count) for value in exposed
-        ]
-        strides = (*(route.stride for route in ways_in), *(route.stride for route in ways_out))
-        sizes = tuple(bytes_of(value, written[value.name]) for value in exposed)
-        return ways_in, ways_out, Steps(count, strides, sizes)
-
-    def _streams(self, operands: Iterable[Operand]) -> list[int]:
+    def _streams(self, arrays: Iterable[DeviceArray]) -> list[int]:
         """Where others have queued what fills the arrays."""
-        streams = {operand.stream for operand in operands if isinstance(operand, DeviceArray)}
+        streams = {array.stream for array in arrays}
         return sorted(stream for stream in streams if stream is not None and stream != self._work.stream)
-
-
-def _target(value: Value, own_outputs: Mapping[str, Operand], shapes: Shapes) -> Operand:
-    return (
-        own_outputs[value.name]
-        if value.name in own_outputs
-        else np.empty(shapes[value.name], value.dtype.numpy)
-    )
 
 
 def refuse_overlap(inputs: Mapping[str, Operand], targets: Mapping[str, Operand]) -> None:
     """Raise ``ShapeError`` if an output is to be written over an input, or over another output."""
-    both = (*inputs.items(), *targets.items())
-    on_device = [(name, operand) for name, operand in both if isinstance(operand, DeviceArray)]
-    for (name, one), (other_name, other) in combinations(on_device, 2):
-        is_written = name in targets or other_name in targets
-        overlaps = one.address < other.address + other.nbytes and other.address < one.address + one.nbytes
-        if is_written and overlaps:
-            raise ShapeError(
-                f'"{name}" and "{other_name}" are given the same memory',
-                fix="allocate one array for each output",
-            )
+    written, read = _extents(targets), _extents(inputs)
+    for place, (name, first, end) in enumerate(written):
+        for other_name, other_first, other_end in (*read, *written[:place]):
+            if first < other_end and other_first < end:
+                raise ShapeError(
+                    f'"{other_name}" and "{name}" are given the same memory',
+                    fix="allocate one array for each output",
+                )
+
+
+def _extents(operands: Mapping[str, Operand]) -> list[tuple[str, int, int]]:
+    """Of the arrays on the GPU: name, first address, and the address after the last byte."""
+    return [
+        (name, operand.address, operand.address + operand.nbytes)
+        for name, operand in operands.items()
+        if isinstance(operand, DeviceArray)
+    ]

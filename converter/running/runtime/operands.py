@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from prototrt.caffe_proto.common.errors import ShapeError
-from prototrt.caffe_proto.common.records import dataclass
 from prototrt.converter.files.signatures.arrays import cast, host_array, refuse_gradients
 from prototrt.converter.running.runtime.device import DEFAULT_STREAM, Device
 from prototrt.converter.running.runtime.dlpack import device_tensor, refuse_gaps
@@ -17,8 +16,7 @@ from prototrt.surgery.ir import Array, Value
 Operand: TypeAlias = "Array | DeviceArray"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeviceArray:
+class DeviceArray(NamedTuple):
     """Memory of the GPU that belongs to the caller; ``owner`` keeps it alive.
 
     ``stream``, if there is one, is where the work that fills it was queued, and must be waited for.

@@ -7,7 +7,6 @@ from math import prod
 
 from prototrt.converter.files.signatures.signature import Signature, largest
 from prototrt.converter.running.runtime.memory import Buffer, Memory, StagingBuffer
-from prototrt.converter.running.runtime.operands import DeviceArray, Operand
 from prototrt.converter.running.runtime.state import States
 from prototrt.converter.running.runtime.transfers import (
     InputRoute,
@@ -41,31 +40,22 @@ class Ports:
         """How state of the call before reaches the engine."""
         return self.work.carried_state(self.states.pairs[value.name], shape, bytes_of(value, shape))
 
-    def input_route(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> InputRoute:
-        """How an input reaches the engine. ``shape`` is that of one step."""
-        name, size = value.name, bytes_of(value, shape)
-        ours, buffer = StepLayout.with_alignment(steps, size), self._buffers[name]
-        if not isinstance(operand, DeviceArray):
-            return self.work.upload(value, operand, self._stage(value, ours, operand.shape), buffer)
-        if ours.is_in_place(operand):
-            return InputRoute(ours.size, lambda: operand.address)
-        return self.work.copy_in(operand, buffer, ours)
+    def input_route(self, value: Value, shape: tuple[int, ...], steps: int | None) -> InputRoute:
+        """How an input of this shape in each step reaches the engine."""
+        return self.work.input_route(value, self._stage(value, shape, steps), self._buffers[value.name])
 
     def next_state(self, value: Value, shape: tuple[int, ...]) -> OutputRoute:
         """How state reaches the next call."""
         return self.work.next_state(self.states.written[value.name], bytes_of(value, shape))
 
-    def output_route(self, value: Value, operand: Operand, shape: tuple[int, ...], steps: int) -> OutputRoute:
-        """How an output reaches the caller. ``shape`` is that of one step."""
-        ours, buffer = StepLayout.with_alignment(steps, bytes_of(value, shape)), self._buffers[value.name]
-        if not isinstance(operand, DeviceArray):
-            return self.work.download(operand, self._stage(value, ours, operand.shape), buffer)
-        if ours.is_in_place(operand):
-            return OutputRoute(ours.size, lambda: operand.address)
-        return self.work.copy_out(operand, buffer, ours)
+    def output_route(self, value: Value, shape: tuple[int, ...], steps: int | None) -> OutputRoute:
+        """How an output of this shape in each step reaches the caller."""
+        return self.work.output_route(self._stage(value, shape, steps), self._buffers[value.name])
 
-    def _stage(self, value: Value, layout: StepLayout, shape: tuple[int, ...]) -> StagedArray:
-        return StagedArray(self._staging[value.name], layout, shape, value.dtype.numpy)
+    def _stage(self, value: Value, shape: tuple[int, ...], steps: int | None) -> StagedArray:
+        layout = StepLayout.with_alignment(steps or 1, bytes_of(value, shape))
+        whole = with_steps(shape, steps)
+        return StagedArray(self._staging[value.name], layout, whole, value.dtype.numpy)
 
     @property
     def carried_shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -76,3 +66,8 @@ class Ports:
 def bytes_of(value: Value, shape: tuple[int, ...]) -> int:
     """The size of a binding; 0 where it is not known yet."""
     return 0 if -1 in shape else prod(shape) * value.dtype.numpy.itemsize
+
+
+def with_steps(shape: tuple[int, ...], steps: int | None) -> tuple[int, ...]:
+    """The shape of an array with a row for each step, or of one without rows."""
+    return shape if steps is None else (steps, *shape)

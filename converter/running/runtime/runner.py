@@ -125,14 +125,15 @@ class EngineRunner:
 
     def _execute(self, call: QueuedCall) -> dict[str, Any]:
         """Queue copies to the GPU, the run, and copies back; wait for them where that is asked for."""
+        form = call.form
         if call.indices:
-            self.signature.refuse_indices(call.indices, self.signature.sizes(call.input_shapes))
+            self.signature.refuse_indices(call.indices, self.signature.sizes(form.input_shapes))
         is_saved = False
         try:
-            self._launcher.set_shapes(call.input_shapes)
+            self._launcher.set_shapes(form.input_shapes)
             for stream in call.streams:
                 self._device.wait(self._stream, stream)
-            if call.steps.length > 1:
+            if form.steps.length > 1:
                 self._states.save()
                 is_saved = True
             self._queue(call)
@@ -145,9 +146,9 @@ class EngineRunner:
             with suppress(EngineError):
                 self._device.synchronize(self._stream)  # arrays must not go while copies of them are queued
             raise
-        self._states.swap(call.output_shapes, call.steps.length)
-        for route in call.output_routes:
-            route.finish()
+        self._states.swap(form.output_shapes, form.steps.length)
+        for name, route in form.results:
+            route.finish(call.targets[name])
         if not self._has_run:
             self._has_run = True
             self._engine.kernels.save()
@@ -155,11 +156,12 @@ class EngineRunner:
 
     def _queue(self, call: QueuedCall) -> None:
         with self._turn:
-            reads = [route.queue() for route in call.input_routes]
-            writes = [route.address() for route in call.output_routes]
-            self._launcher.run((*reads, *writes), call.steps)
-            for route in call.output_routes:
-                route.queue()
+            form, inputs, targets = call.form, call.inputs, call.targets
+            reads = [route.queue(inputs.get(name)) for name, route in form.inputs]
+            writes = [route.address(targets.get(name)) for name, route in form.outputs]
+            self._launcher.run((*reads, *writes), form.steps)
+            for name, target in form.results:
+                target.queue(targets[name])
 
 
 def _can_use_graphs(engine: Engine, context: Context, stream: int) -> bool:

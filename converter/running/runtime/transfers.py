@@ -13,7 +13,7 @@ from prototrt.converter.files.signatures.arrays import cast
 from prototrt.converter.files.signatures.signature import refuse_lost
 from prototrt.converter.running.runtime.device import ALIGNMENT, Device, Rows
 from prototrt.converter.running.runtime.memory import Buffer, StagingBuffer
-from prototrt.converter.running.runtime.operands import DeviceArray
+from prototrt.converter.running.runtime.operands import DeviceArray, Operand
 from prototrt.converter.running.runtime.state import PairState
 from prototrt.surgery.ir import Array, Value
 
@@ -38,31 +38,32 @@ class StepLayout:
 
     def is_in_place(self, array: DeviceArray) -> bool:
         """Whether TensorRT can use the array of a caller, in which one step follows the other."""
-        places = array.address | (self.size if self.count > 1 else 0)
-        return array.address != 0 and places % ALIGNMENT == 0
+        return self.stride == self.size and array.address != 0 and array.address % ALIGNMENT == 0
 
 
 class InputRoute(NamedTuple):
     """How an input reaches the engine. ``stride`` is in bytes, from step to step.
 
-    ``queue`` queues what must come before the run, and returns the address that the first step reads.
+    ``queue`` queues what must come before the run, and returns the address that the first step reads. It is given the
+    caller's array; None for the state of the call before.
     """
 
     stride: int
-    queue: Callable[[], int]
+    queue: Callable[[Any], int]
 
 
 class OutputRoute(NamedTuple):
     """How an output leaves the engine. ``stride`` is in bytes, from step to step.
 
     ``address`` returns the address that the first step writes. ``queue`` queues what must come after the run, and
-    ``finish`` does the rest once the stream is synchronized.
+    ``finish`` does the rest once the stream is synchronized. They are given the caller's array; None for the state of
+    the next call, which has only an address.
     """
 
     stride: int
-    address: Callable[[], int]
-    queue: Callable[[], object] = lambda: None
-    finish: Callable[[], object] = lambda: None
+    address: Callable[[Any], int]
+    queue: Callable[[Any], object] = lambda _: None
+    finish: Callable[[Any], object] = lambda _: None
 
 
 class StagedArray:
@@ -101,53 +102,53 @@ class WorkQueue:
     def reserve(self, buffer: Buffer, layout: StepLayout) -> int:
         return buffer.reserve(layout.nbytes, self.stream)
 
-    def copy_in(self, array: DeviceArray, buffer: Buffer, layout: StepLayout) -> InputRoute:
-        """For memory of the caller that TensorRT cannot use where it is: a copy on the GPU is read."""
+    def input_route(self, value: Value, staged: StagedArray, buffer: Buffer) -> InputRoute:
+        """For arrays on the GPU that TensorRT can use, where they are; for others, by way of a copy in the buffer.
 
-        def queue() -> int:
+        Arrays of the host also take pinned memory: from there the GPU copies by itself.
+        """
+        layout = staged.layout
+
+        def queue(array: Operand) -> int:
+            if isinstance(array, DeviceArray):
+                if layout.is_in_place(array):
+                    return array.address
+                address = self.reserve(buffer, layout)
+                self.copy((address, layout.stride), (array.address, layout.size), layout)
+                return address
+            pinned, steps = staged.reserve(self.stream)
+            steps[...] = cast(value, array)
             address = self.reserve(buffer, layout)
-            self.copy((address, layout.stride), (array.address, layout.size), layout)
+            self.device.upload(address, pinned, self.stream)
             return address
 
         return InputRoute(layout.stride, queue)
 
-    def copy_out(self, array: DeviceArray, buffer: Buffer, layout: StepLayout) -> OutputRoute:
-        """For memory of the caller that TensorRT cannot write to: it gets a copy from the GPU."""
-
-        def queue() -> None:
-            self.copy((array.address, layout.size), (buffer.address, layout.stride), layout)
-
-        return OutputRoute(layout.stride, lambda: self.reserve(buffer, layout), queue)
-
-    def upload(self, value: Value, array: Array, staged: StagedArray, buffer: Buffer) -> InputRoute:
-        """For an array of the host, by way of pinned memory: from there the GPU copies by itself."""
-
-        def queue() -> int:
-            pinned, steps = staged.reserve(self.stream)
-            steps[...] = cast(value, array)
-            address = self.reserve(buffer, staged.layout)
-            self.device.upload(address, pinned, self.stream)
-            return address
-
-        return InputRoute(staged.layout.stride, queue)
-
-    def download(self, array: Array, staged: StagedArray, buffer: Buffer) -> OutputRoute:
-        """For an array of the host, by way of pinned memory."""
-
-        def queue() -> None:
-            pinned, _ = staged.reserve(self.stream)
-            self.device.download(pinned, buffer.address, self.stream)
-
-        def finish() -> None:
-            array[...] = staged.reserve(self.stream)[1]
-
+    def output_route(self, staged: StagedArray, buffer: Buffer) -> OutputRoute:
+        """The way back, for the same arrays."""
         layout = staged.layout
-        return OutputRoute(layout.stride, lambda: self.reserve(buffer, layout), queue, finish)
+
+        def address(array: Operand) -> int:
+            if isinstance(array, DeviceArray) and layout.is_in_place(array):
+                return array.address
+            return self.reserve(buffer, layout)
+
+        def queue(array: Operand) -> None:
+            if not isinstance(array, DeviceArray):
+                self.device.download(staged.reserve(self.stream)[0], buffer.address, self.stream)
+            elif not layout.is_in_place(array):
+                self.copy((array.address, layout.size), (buffer.address, layout.stride), layout)
+
+        def finish(array: Operand) -> None:
+            if not isinstance(array, DeviceArray):
+                array[...] = staged.reserve(self.stream)[1]
+
+        return OutputRoute(layout.stride, address, queue, finish)
 
     def carried_state(self, state: PairState, shape: tuple[int, ...], size: int) -> InputRoute:
         """For the state of the call before. It may have another shape when a prepared call is run again."""
 
-        def queue() -> int:
+        def queue(_: None) -> int:
             if state.shape is not None and state.shape != shape:
                 refuse_lost(state.value, state.shape, shape)
             return state.prepare(size, self.stream)
@@ -156,7 +157,7 @@ class WorkQueue:
 
     def next_state(self, state: PairState, size: int) -> OutputRoute:
         """For the state of the next call."""
-        return OutputRoute(0, lambda: state.back.reserve(size, self.stream))
+        return OutputRoute(0, lambda _: state.back.reserve(size, self.stream))
 
 
 def _steps_in(pinned: Array, layout: StepLayout, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -13,7 +13,10 @@ from prototrt.converter.running.runtime.device import handle_of
 from prototrt.converter.running.runtime.dlpack import device_tensor, tensor_in
 from prototrt.converter.running.runtime.operands import operand_of
 from prototrt.surgery.ir import Array
-from prototrt.tests.converter.running.runtime.fake_gpu import FakeDevice
+from prototrt.tests.converter.running.runtime.fake_gpu import DeviceResident, FakeDevice
+from prototrt.tests.converter.running.runtime.fake_tensorrt import gpu_of
+from prototrt.tests.converter.running.runtime.support import assert_same, beside
+from prototrt.tests.converter.running.runtime.test_cuda_graphs import any_streams, continuing_step
 
 
 @pytest.mark.parametrize(
@@ -96,3 +99,27 @@ def test_dlpack_of_elements_without_name() -> None:
 def test_arrays_of_the_host_are_no_device_tensors() -> None:
     assert device_tensor(np.zeros(3), "x", 0) is None
     assert isinstance(operand_of([1.0, 2.0], "x", FakeDevice(), 0), np.ndarray)
+
+
+def test_arrays_of_calls_lie_in_turn_on_the_gpu_and_in_the_hosts_memory() -> None:
+    """In another place or with another type than before, an array of the same shape takes another way."""
+    graph, size = any_streams()
+    ours, reference = beside(graph)
+    gpu = gpu_of(ours.engine)
+    for number in range(8):
+        feeds: dict[str, Any] = {name: array + number for name, array in continuing_step(4, size).items()}
+        wanted = reference.run(feeds)
+        if number % 4 == 1:
+            feeds = {name: array.astype(np.float64) for name, array in feeds.items()}
+        elif number % 4 > 1:
+            feeds = {
+                name: DeviceResident(gpu, array, offset=4 * (number % 4 - 2)) for name, array in feeds.items()
+            }
+        targets = {
+            name: DeviceResident(gpu, array * 0, offset=4 * (number // 4)) for name, array in wanted.items()
+        }
+        if number % 2:
+            assert_same(ours.run(feeds), wanted)
+        else:
+            ours.run(feeds, targets)
+            assert_same({name: target.value() for name, target in targets.items()}, wanted)
