@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import prototrt
 from prototrt import VaryingSize, Way
 from prototrt.caffe_proto.common.errors import ConversionError, ShapeError
+from prototrt.converter.files.written_values import open_shapes_from_text
 from prototrt.surgery.ir import Graph, Range
 from prototrt.tests.command_line import done, run
 from prototrt.tests.golden_cases import case_called
@@ -229,6 +232,25 @@ def test_names_and_ranges_of_shapes_exclude_each_other() -> None:
     assert str(caught.value) == (
         'shapes names sizes of "x", which also has a range of shapes\n  fix: leave out min_shapes'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("data:[T]x2x3,cont:[T]x2", {"data": ("T", 2, 3), "cont": ("T", 2)}),
+        ("a:0:1x3,b:[16*H],c:4", {"a:0": (1, 3), "b": ("16*H",), "c": (4,)}),
+        ("a,b:1x3", {"a,b": (1, 3)}),
+        ("conv1,b:2:[N],c:1", {"conv1,b:2": ("N",), "c": (1,)}),
+    ],
+)
+def test_several_shapes_in_one_word(text: str, shapes: Mapping[str, Sequence[int | str]]) -> None:
+    assert open_shapes_from_text(text) == shapes
+
+
+@pytest.mark.parametrize("text", ["data:1x3,cont", "data:1x3,", "data=1x3,cont=1"])
+def test_several_shapes_with_a_mistake_are_told_as_one(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f'"{text}" is not a shape')):
+        open_shapes_from_text(text)
 
 
 def test_the_command_line(tmp_path: Path) -> None:

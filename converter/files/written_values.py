@@ -15,6 +15,7 @@ from prototrt.caffe_proto.common.records import Field, dataclass
 from prototrt.surgery.options import STATE_FILE
 
 _MOST_DIGITS = 18
+_FIRST_OF_SHAPES = re.compile(r".*?:(\[[^\]]*\]|[^\[:,])*(?=,[^,]*:)", re.DOTALL)
 ANY_TRUST = "any"
 
 
@@ -35,7 +36,11 @@ def _shape_meant(text: str) -> str:
     *names, sizes = re.split("[:=](?=[^:=]*$)", text)
     blob = "".join(names)
     parts = re.findall("[0-9]+", sizes)
-    is_shape = re.fullmatch(r"[\[(]?\d+([ ,;*xX]+\d+)*[\])]?", sizes) and all(map(_is_size, parts))
+    is_shape = (
+        re.fullmatch(r"[\[(]?\d+([ ,;*xX]+\d+)*[\])]?", sizes)
+        and all(map(_is_size, parts))
+        and "=" not in blob
+    )
     return f"{blob or 'data'}:{'x'.join(parts)}" if is_shape else "data:1x3x224x224"
 
 
@@ -56,6 +61,15 @@ def open_shape_from_text(text: str) -> tuple[str, tuple[int | str, ...]]:
             " vary stand in brackets, as in data:[N]x3x[16*H]x224"
         )
     return blob, tuple(int(part) if _is_size(part) else part[1:-1] for part in parts)
+
+
+def open_shapes_from_text(text: str) -> dict[str, tuple[int | str, ...]]:
+    """``data:[T]x2x3,cont:[T]x2``: a shape, or several, as trtexec takes them. The name of a blob may have commas."""
+    texts = []
+    while first := _FIRST_OF_SHAPES.match(text):
+        texts.append(first[0])
+        text = text[first.end() + 1 :]
+    return dict(map(open_shape_from_text, (*texts, text)))
 
 
 def range_from_text(text: str) -> tuple[str, tuple[int, ...]]:
@@ -239,6 +253,10 @@ def _joined(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
 
+def _merged(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: value for each in mappings for name, value in each.items()}
+
+
 def _open_sizes(sizes: Sequence[str]) -> str:
     """Sizes of a list, in which those that vary need no brackets."""
     return "x".join(
@@ -253,7 +271,7 @@ NOTATIONS: Mapping[str, Notation] = {
     "Names": Notation("NAME", str, tuple),
     "Numbers": Notation("NUMBER,...", numbers_from_text, example="104,117,123"),
     "OpenShapes": Notation(
-        "NAME:SIZExSIZE...", open_shape_from_text, dict, ":", _open_sizes, example="data:1x3x224x224"
+        "NAME:SIZExSIZE...", open_shapes_from_text, _merged, ":", _open_sizes, example="data:1x3x224x224"
     ),
     "Overrides": Notation(
         "LAYER.FIELD=VALUE",

@@ -174,20 +174,13 @@ def unknown_input_errors(model: Model, names: Collection[str]) -> list[Conversio
         NetError(
             f'a shape is given for "{name}", which is not an input',
             where=model.file,
-            fix=_advice_on_inputs(name, inputs),
+            fix=Worded("name one of the inputs: {}", listed(inputs))
+            if inputs
+            else "remove it: the net has no inputs",
         )
         for name in sorted(names)
         if name not in inputs
     ]
-
-
-def _advice_on_inputs(name: str, inputs: Sequence[str]) -> str:
-    if not inputs:
-        return "remove it: the net has no inputs"
-    first, colon, _ = name.partition(":")
-    if colon and first in inputs:  # as trtexec takes them: data:1x3,cont:1x1
-        return "give the shape of each input by itself, without a comma"
-    return Worded("name one of the inputs: {}", listed(inputs))
 
 
 def refuse_unknown_rules(model: Model, options: RewriteOptions) -> None:
