@@ -12,7 +12,7 @@ from prototrt.caffe_proto.common.errors import OptionsError, tell
 from prototrt.caffe_proto.common.memory import without_collector
 from prototrt.caffe_proto.common.options import refuse_other, takes_options
 from prototrt.caffe_proto.common.suggestions import choices
-from prototrt.caffe_proto.common.wording import Command, Option, Worded, listed
+from prototrt.caffe_proto.common.wording import Command, Option, Together, Worded, listed
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.forms import refuse_impossible_form
@@ -307,9 +307,8 @@ def _warn_of_mixed_steps(graph: Graph, file: str) -> Graph:
         return graph
     from prototrt.surgery.passes.stream_in_pieces import shortest_piece  # few nets need it
 
-    way_out = Worded(
-        "give each call a whole sequence, with {} {}", Option("cont", "drop"), Option("state", "zero")
-    )
+    whole = Together([Option("cont", "drop"), Option("state", "zero")])
+    way_out = Worded("give each call a whole sequence, with {}", whole)
     if (piece := shortest_piece(graph)) is not None:
         way_out = Worded("{}, or a piece of a stream, with {}", way_out, Option("stream", piece))
     warning = Worded(

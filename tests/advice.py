@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from sys import _getframe
 from typing import Any
@@ -18,14 +19,22 @@ import click
 from click.testing import CliRunner
 
 from prototrt.caffe_proto.common.errors import ConversionError, Problems
-from prototrt.caffe_proto.common.wording import Command, Option, ShortText, Worded, python_words, worded
+from prototrt.caffe_proto.common.wording import (
+    Command,
+    Named,
+    Option,
+    ShortText,
+    Together,
+    Worded,
+    python_words,
+    worded,
+)
 from prototrt.cli import main
 from prototrt.converter.front.commandline import failures, frame, logs, printing, report
 from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
 from prototrt.surgery.ir import Graph
 from prototrt.tests.fresh_python import ROOT
 
-Named = Option | Command
 Place = tuple[str, int]
 """The file, below the root of the repository, and the line where an option or a command in a message is made."""
 
@@ -192,7 +201,9 @@ def _problem(text: str, advice: str | None) -> Problem:
 
 def flat(text: object) -> Iterator[str | Named]:
     """The texts, options and commands that a message consists of, with nothing shortened."""
-    if isinstance(text, Named):
+    if isinstance(text, Together):
+        yield from chain.from_iterable((" ", option) for option in text.each)
+    elif isinstance(text, Named):
         yield text
     elif isinstance(text, ShortText):
         yield from flat(text.whole)

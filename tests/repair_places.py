@@ -9,7 +9,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from prototrt.tests.advice import Named, flat
+from prototrt.caffe_proto.common.wording import Named
+from prototrt.tests.advice import flat
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.sources import nodes_of
 

@@ -33,12 +33,12 @@ import numpy as np
 import pytest
 
 import prototrt
+from prototrt.caffe_proto.common.wording import Named
 from prototrt.caffe_proto.schema import message_class
 from prototrt.surgery.ir import Array
 from prototrt.tests.advice import (
     USUAL,
     Attempt,
-    Named,
     Place,
     Problem,
     Proposal,

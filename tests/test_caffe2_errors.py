@@ -155,7 +155,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
         unknown_operator,
         f"{RECURRENT}, step net operator 2 (LSTMUnot): there is no rule for this operator\n"
         '  fix: docs/caffe2.md lists the supported ones; or convert the part before it: outputs=["lstm/i2h"];'
-        ' or both parts: outputs=["auto"] remainder="rest_of_predict_net.pbtxt"',
+        ' or both parts: outputs=["auto"], remainder="rest_of_predict_net.pbtxt"',
     ),
     "argument_of_another_kind": (
         text_axis,
@@ -202,7 +202,7 @@ def test_convert_writes_nothing(case: str, folder: Path) -> None:
     result = CliRunner().invoke(main, ["convert", *files, *shapes, "-o", "engine.plan", "--backend", "rtx"])
     assert result.exit_code == 3
     in_its_words = message.replace('outputs=["lstm/i2h"]', "--output lstm/i2h").replace(
-        'outputs=["auto"] remainder="rest_of_predict_net.pbtxt"',
+        'outputs=["auto"], remainder="rest_of_predict_net.pbtxt"',
         "--output auto --remainder rest_of_predict_net.pbtxt",
     )
     assert result.output == f"error: {in_its_words}\n"

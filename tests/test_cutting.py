@@ -58,7 +58,7 @@ def test_the_advice_works(case: str, net: Callable[[list[str]], prototrt.Model])
     with pytest.raises(ConversionError) as caught:
         prototrt.rewrite(model)
     quoted = ", ".join(f'"{name}"' for name in outputs)
-    both = '; or both parts: outputs=["auto"] remainder="rest_of_net.prototxt"' if case in WITH_MORE else ""
+    both = '; or both parts: outputs=["auto"], remainder="rest_of_net.prototxt"' if case in WITH_MORE else ""
     assert str(caught.value).endswith(f": outputs=[{quoted}]{both}")
     graph = prototrt.rewrite(model, outputs=outputs)
     assert [value.name for value in graph.outputs] == outputs
@@ -110,7 +110,7 @@ def test_shapes_and_outputs_are_told_in_one_command(net: Callable[[list[str]], p
         "  fix: write a rule for it, which `prototrt.new_rule(...)` begins; or name your TensorRT plugin, as in "
         'plugin={"Odd": "Odd:1"}\n'
         "2 problems\n"
-        '  fix: convert the supported part: outputs=["a"] shapes={"x": (1, 256), "z": (1, 3, 224, 224)}'
+        '  fix: convert the supported part: outputs=["a"], shapes={"x": (1, 256), "z": (1, 3, 224, 224)}'
     )
 
 

@@ -152,8 +152,8 @@ def test_message(arguments: dict[str, Any], message: str) -> None:
             {"min_shapes": {"x": (1, 3, 6)}},
             'layer "lstm" (LSTM), bottom "cont": shape is (5, 3), expected (T, 3)\n'
             '  because T varies and N is 3, the first dimensions of bottom "x"\n'
-            '  fix: give "cont" these ranges: min_shapes={"x": (1, 3, 6), "cont": (1, 3)}'
-            ' opt_shapes={"cont": (5, 3)} max_shapes={"cont": (5, 3)}',
+            '  fix: give "cont" these ranges: min_shapes={"x": (1, 3, 6), "cont": (1, 3)},'
+            ' opt_shapes={"cont": (5, 3)}, max_shapes={"cont": (5, 3)}',
         ),
         (
             {"min_shapes": {"x": (1, 3, 6), "cont": (1, 3)}, "sequence": "unroll", "force": True},

@@ -422,7 +422,7 @@ def test_what_varies_beside_names_of_the_user() -> None:
             ("batch", "time"),
             'dynamic=["time"] is given, but no input has such an axis\n'
             "  fix: name the size that varies, as in"
-            ' shapes={"data": ("T", 1, 28, 28)} sizes={"T": (1, 1, 64)}, instead of dynamic=["time"]',
+            ' shapes={"data": ("T", 1, 28, 28)}, sizes={"T": (1, 1, 64)}, instead of dynamic=["time"]',
         ),
         (
             "net_lenet",

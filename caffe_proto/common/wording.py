@@ -44,6 +44,13 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Options that are given together."""
+
+    each: Sequence[Option]
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command by its name on the command line, and the files that it is called with.
 
@@ -65,8 +72,9 @@ FUNCTIONS = {
 """The public functions of commands that have other names."""
 WITHOUT_ARGUMENTS = ("doctor", "layers", "selftest")
 
-Surface: TypeAlias = Callable[[Option | Command], str]
-"""How one surface spells an option or a command."""
+Named: TypeAlias = Option | Together | Command
+Surface: TypeAlias = Callable[[Named], str]
+"""How one surface spells an option, several, or a command."""
 
 
 class Worded(str):
@@ -162,7 +170,7 @@ def _fill(template: str, parts: Sequence[object], surface: Surface, whole: bool 
 
 
 def _part(part: object, surface: Surface, whole: bool) -> str:
-    if isinstance(part, Option | Command):
+    if isinstance(part, Option | Together | Command):
         return surface(part)
     if isinstance(part, Worded | ShortText):
         return worded(part, surface, whole=whole)
@@ -173,16 +181,17 @@ def options_in(text: str | None) -> set[str]:
     """The names of the options that a text has as data."""
     parts = text._parts if isinstance(text, Worded) else ()
     inner = [options_in(part) for part in parts if isinstance(part, str)]
-    return {part.name for part in parts if isinstance(part, Option)}.union(*inner)
+    several = (option for part in parts if isinstance(part, Together) for option in part.each)
+    return {part.name for part in (*parts, *several) if isinstance(part, Option)}.union(*inner)
 
 
-def python_words(named: Option | Command) -> str:
+def python_words(named: Named) -> str:
     """As a keyword argument or a call: ``shapes={"data": (1, 3, 224, 224)}``, ``prototrt.calibrate(...)``."""
     if isinstance(named, Command):
         rest = [] if named.name in WITHOUT_ARGUMENTS else ["..."]
         arguments = ", ".join([*map(json.dumps, named.files), *rest])
         return f"prototrt.{FUNCTIONS.get(named.name, named.name)}({arguments})"
-    return _keyword(named)
+    return ", ".join(map(_keyword, named.each)) if isinstance(named, Together) else _keyword(named)
 
 
 def command_words(command: Command) -> str:

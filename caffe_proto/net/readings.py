@@ -10,7 +10,7 @@ from itertools import chain
 
 from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded
 from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.deploy import DeployLayers, cut_training
 from prototrt.caffe_proto.net.untangle import UntangledNet, untangle
@@ -192,7 +192,7 @@ def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> 
 def other_reading_warning(reading: Reading, asked: Reading, file: str) -> str:
     """The warning that another net is read instead of the requested one."""
     what = "no layer makes some of the blobs" if asked.entries else "there are no layers"
-    options = Worded.joined(" ", reading.changes(asked.state))
+    options = Together(reading.changes(asked.state))
     return Worded("{}: the net is read with {}: with {}, {}", file, options, asked.state, what)
 
 
@@ -218,7 +218,7 @@ def explain(
 
 def advice(readings: Sequence[Reading], asked: NetState) -> str:
     """A fix: the options that choose one of the readings."""
-    options = [Worded.joined(" ", reading.changes(asked)) for reading in readings]
+    options = [Together(reading.changes(asked)) for reading in readings]
     if options:
         return Worded("choose {}", Worded.joined(" or ", options))
     return "choose a state that includes this layer; its include and exclude rules say which"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototrt.caffe_proto.common.errors import Origin
-from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Together, Worded
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.ir import Dim, OpenSize, Shape, Value, computable, measure, range_of
 
@@ -17,9 +17,7 @@ def resize_advice(build: LayerBuilder, value: Value, shape: Shape) -> str | None
     """
     sizes, node = _sizes(shape), build.writer(value)
     if node is None and not value.is_constant and _has_ranges(shape):
-        return Worded(
-            'give "{}" these ranges: {}', value.name, Worded.joined(" ", _ranges(build, value.name, shape))
-        )
+        return Worded('give "{}" these ranges: {}', value.name, _ranges(build, value.name, shape))
     if sizes is None or value.is_constant:
         return None
     if node is None:
@@ -65,14 +63,16 @@ def _has_ranges(shape: Shape) -> bool:
     return bool(spans) and all(span.source == "ranges" for span in spans)
 
 
-def _ranges(build: LayerBuilder, name: str, shape: Shape) -> list[Option]:
+def _ranges(build: LayerBuilder, name: str, shape: Shape) -> Together:
     """The options with the ranges of all inputs: each of them is given once."""
     spans, profile = [range_of(computable(dim)) for dim in shape], build.sizes_of_inputs.profile
-    return [
-        Option("min_shapes", {**profile.min, name: [span.min for span in spans]}),
-        Option("opt_shapes", {**profile.opt, name: [span.opt for span in spans]}),
-        Option("max_shapes", {**profile.max, name: [span.max for span in spans]}),
-    ]
+    return Together(
+        [
+            Option("min_shapes", {**profile.min, name: [span.min for span in spans]}),
+            Option("opt_shapes", {**profile.opt, name: [span.opt for span in spans]}),
+            Option("max_shapes", {**profile.max, name: [span.max for span in spans]}),
+        ]
+    )
 
 
 def _sizes(shape: Sequence[Dim]) -> list[int | str] | None:

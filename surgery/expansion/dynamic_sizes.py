@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import OptionsError
 from prototrt.caffe_proto.common.naming import Names
-from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded, listed
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Together, Worded, listed
 from prototrt.surgery.ir import OpenSize, Range, Shape, Size
 from prototrt.surgery.ir.profiles import Profile, Sizes
 from prototrt.surgery.ir.shapes import ranges as ranges_text
@@ -156,10 +156,9 @@ def _missing_axis_error(word: VaryingSize, shapes: Mapping[str, Sizes]) -> Optio
         sizes: list[int | str] = list(shape)
         sizes[place] = SizeSymbol(letter)
         span = _usual_range(letter, shape[place])
-        shown = Option("shapes", {name: sizes}), Option("sizes", {letter: (span.min, span.opt, span.max)})
-        fix = Worded(
-            "name the size that varies, as in {} {}, instead of {}", *shown, Option("dynamic", [word])
-        )
+        ranges = {letter: (span.min, span.opt, span.max)}
+        shown = Together([Option("shapes", {name: sizes}), Option("sizes", ranges)])
+        fix = Worded("name the size that varies, as in {}, instead of {}", shown, Option("dynamic", [word]))
     return OptionsError(
         Worded("{} is given, but no input has such an axis", Option("dynamic", [word])), fix=fix
     )

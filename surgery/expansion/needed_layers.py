@@ -17,7 +17,7 @@ from prototrt.caffe_proto.common.errors import (
 )
 from prototrt.caffe_proto.common.files import identity_of
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.caffe_proto.common.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.wording import Option, Together, Worded, listed
 from prototrt.caffe_proto.weights import sha256_of
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.dynamic_sizes import sizes_text
@@ -175,10 +175,10 @@ def with_advice(
     if not unsupported:
         cut = ()
     of_shapes = [Option("shapes", shapes)] if shapes else []
-    command = Worded.joined(" ", [Option("outputs", list(cut)), *of_shapes])
+    command = Worded("{}", Together([Option("outputs", list(cut)), *of_shapes]))
     if rest:
-        whole = [Option("outputs", [AUTO]), Option("remainder", rest), *of_shapes]
-        command = Worded("{}; or both parts: {}", command, Worded.joined(" ", whole))
+        whole = Together([Option("outputs", [AUTO]), Option("remainder", rest), *of_shapes])
+        command = Worded("{}; or both parts: {}", command, whole)
     if len(errors) > 1:
         return Problems(errors, fix=Worded("convert the supported part: {}", command) if cut else None)
     (error,) = errors

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.errors import (
     lacks_computed_blobs,
 )
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded
 from prototrt.caffe_proto.net.shape_examples import example_shape
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
@@ -134,6 +134,8 @@ def _with_shapes(part: object, fitting: Mapping[str, Sizes]) -> Any:
     """The text; its options state these shapes in place of others."""
     if isinstance(part, Worded):
         return part.with_parts(lambda each: _with_shapes(each, fitting))
+    if isinstance(part, Together):
+        return Together([_with_shapes(each, fitting) for each in part.each])
     if isinstance(part, Option) and part.name == "shapes" and isinstance(part.value, Mapping):
         return Option("shapes", {name: fitting.get(name, sizes) for name, sizes in part.value.items()})
     return part

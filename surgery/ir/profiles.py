@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from prototrt.caffe_proto.common.errors import ShapeError
 from prototrt.caffe_proto.common.naming import Names
 from prototrt.caffe_proto.common.records import dataclass, field
-from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Worded
+from prototrt.caffe_proto.common.wording import Option, SizeSymbol, Together, Worded
 from prototrt.surgery.ir import Dim, OpenSize, Range, Shape
 from prototrt.surgery.ir.dimensions import RangeSource
 
@@ -91,9 +91,8 @@ def _for_sizes_that_vary(name: str, usual: Sizes) -> Worded:
         if size == -1
     }
     return Worded(
-        "a size of -1 varies: name it, and state its range, as in {} {}; or correct the shape in the file",
-        Option("shapes", {name: varying}),
-        Option("sizes", ranges),
+        "a size of -1 varies: name it, and state its range, as in {}; or correct the shape in the file",
+        Together([Option("shapes", {name: varying}), Option("sizes", ranges)]),
     )
 
 

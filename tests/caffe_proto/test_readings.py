@@ -60,7 +60,7 @@ TAKEN: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "phase and stage": (
         [data("in", "include { phase: TRAIN stage: 'a' }"), NET],
         {},
-        'net.prototxt: the net is read with phase="TRAIN" stages=["a"]: with phase TEST, level 0 and no stage,'
+        'net.prototxt: the net is read with phase="TRAIN", stages=["a"]: with phase TEST, level 0 and no stage,'
         " no layer makes some of the blobs",
     ),
     "data of several stages, and nothing else": (

@@ -81,7 +81,7 @@ def test_a_remainder_of_a_remainder_is_another_file(tmp_path: Path) -> None:
             prototrt.load(tmp_path / "rest_of_net.prototxt", tmp_path / "net.npz"), shapes=shapes
         )
     )
-    assert message.endswith('or both parts: outputs=["auto"] remainder="rest_of_rest_of_net.prototxt"')
+    assert message.endswith('or both parts: outputs=["auto"], remainder="rest_of_rest_of_net.prototxt"')
 
 
 def test_the_command_writes_both(tmp_path: Path) -> None:

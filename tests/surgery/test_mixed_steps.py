@@ -162,6 +162,6 @@ def test_the_warning(tmp_path: Path) -> None:
     (message,) = [str(each.message) for each in caught if "the steps" in str(each.message)]
     assert message == (
         f'{tmp_path / "net.prototxt"}: "a", "p" mix the steps of a sequence: several calls have other results than'
-        ' one call; give each call a whole sequence, with cont="drop" state="zero", or a piece of a stream, with'
+        ' one call; give each call a whole sequence, with cont="drop", state="zero", or a piece of a stream, with'
         " stream=1"
     )

@@ -13,7 +13,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded
 from prototrt.caffe_proto.net.bvlc import doubts, respell
 from prototrt.caffe_proto.net.deploy_text import deploy_layers, net_text, transformations
 from prototrt.caffe_proto.recognition import open_input, text_of_prototxt
@@ -129,8 +129,8 @@ def upgrade(
     written = [(Option("file"), target), *([(Option("weights_file"), weights)] if weights else [])]
     refuse_overwriting(written, [name for name in (model.file, model.weights.file) if name])
     if weights is beside:
-        both = Option("file", target), Option("weights_file", "FILE.caffemodel")
-        fix = Worded("move that file, or name both: {} {}", *both)
+        both = Together([Option("file", target), Option("weights_file", "FILE.caffemodel")])
+        fix = Worded("move that file, or name both: {}", both)
         refuse_foreign_file(Option("file"), beside, fix)
     with publication(target) as files:
         write_text(files, target, net.text, prototxt)

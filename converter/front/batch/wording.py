@@ -6,15 +6,17 @@ import json
 import re
 from collections.abc import Mapping
 
-from prototrt.caffe_proto.common.wording import Command, Option, OptionValue, command_words
+from prototrt.caffe_proto.common.wording import Command, Named, OptionValue, Together, command_words
 
 _PLAIN = re.compile(r"[A-Za-z.][\w./-]*")
 
 
-def list_words(named: Option | Command) -> str:
+def list_words(named: Named) -> str:
     """As in YAML: ``outputs: [fc]``, ``strict: true``. A list runs no other command: these are as they are typed."""
     if isinstance(named, Command):
         return command_words(named)
+    if isinstance(named, Together):
+        return ", ".join(map(list_words, named.each))
     key = named.name.replace("_", "-")
     return key if named.value is None else f"{key}: {_in_yaml(named.value)}"
 

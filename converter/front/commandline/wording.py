@@ -10,9 +10,11 @@ import click
 from prototrt.caffe_proto.common.shell_words import quoted
 from prototrt.caffe_proto.common.wording import (
     Command,
+    Named,
     Option,
     OptionValue,
     SizeSymbol,
+    Together,
     command_words,
     worded,
 )
@@ -20,12 +22,31 @@ from prototrt.converter.files.written_values import WORDS
 from prototrt.converter.front.commandline.options.parameter_types import ReadType
 
 
-def command_line_words(named: Option | Command) -> str:
+def command_line_words(named: Named) -> str:
     """``--output fc``, ``prototrt calibrate``.
 
-    An option is spelled as by the command that runs, or by another command where this one lacks it.
+    An option is spelled as by the command that runs, or by another command where this one lacks it. Options that only
+    ``convert`` has together follow its name.
     """
-    return command_words(named) if isinstance(named, Command) else _option_words(named)
+    if isinstance(named, Command):
+        return command_words(named)
+    if isinstance(named, Option):
+        return _option_words(named)
+    words = " ".join(map(_option_words, named.each))
+    return f"prototrt convert {words}" if _are_of_convert(named) else words
+
+
+def _are_of_convert(options: Together) -> bool:
+    """Whether the command that runs lacks some of them, and ``convert`` none."""
+    context = click.get_current_context(silent=True)
+    if context is None or isinstance(context.command, click.Group):
+        return False
+    convert = getattr(context.find_root().command, "commands", {}).get("convert")
+    return convert is not None and _has(convert, options) and not _has(context.command, options)
+
+
+def _has(command: click.Command, options: Together) -> bool:
+    return {option.name for option in options.each} <= {each.name for each in command.params}
 
 
 def _option_words(option: Option) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.records import dataclass
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded
 
 _DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
 _YOLO = ("YoloDetectionOutput", "Yolov3DetectionOutput")
@@ -27,7 +27,8 @@ class Transformation:
         if self.mean_file:
             return Worded("{}, which subtracts {}", Option("preprocess", True), self.mean_file)
         each = [Option("mean", [f"{number:g}" for number in self.mean])] if self.mean else []
-        return Worded.joined(" ", [*each, *([Option("scale", self.scale)] if self.scale != 1 else [])])
+        each += [Option("scale", self.scale)] if self.scale != 1 else []
+        return Worded("{}", Together(each))
 
 
 def transformation_of(model: Model, blob: str) -> Transformation:

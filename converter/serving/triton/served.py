@@ -10,7 +10,7 @@ import numpy as np
 from prototrt.caffe_proto import Model
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, OptionsError
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.converter.options import Platform, TritonOptions
 from prototrt.surgery.ir import (
@@ -189,13 +189,13 @@ def _open_reshapes(model: Model, fixed: Graph) -> Worded:
     }
     if not overrides:
         return Worded("let the batch vary in the prototxt: {}", _OPEN_RESHAPE)
-    way = Worded("let the batch vary: {}", Option("overrides", overrides))
     shapes = {
         value.name: (1, *value.shape[1:])
         for value in fixed.inputs
         if value not in fixed.state_inputs and value.shape[:1] != (1,) and len(value.shape) > 1
     }
-    return Worded("{} {}", way, Option("shapes", shapes)) if shapes else way
+    of_shapes = [Option("shapes", shapes)] if shapes else []
+    return Worded("let the batch vary: {}", Together([Option("overrides", overrides), *of_shapes]))
 
 
 def _one_by_one(

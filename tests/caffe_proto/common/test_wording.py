@@ -19,9 +19,10 @@ import prototrt
 from prototrt.caffe_proto.common.errors import NetError, Problems
 from prototrt.caffe_proto.common.visible import visible_line
 from prototrt.caffe_proto.common.wording import (
-    Command,
+    Named,
     Option,
     OptionValue,
+    Together,
     Worded,
     listed,
     python_words,
@@ -33,8 +34,8 @@ from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.sources import files_with, nodes_of
 
 
-def shouted(option: Option | Command) -> str:
-    return option.name.upper()
+def shouted(named: Named) -> str:
+    return "/".join(map(shouted, named.each)) if isinstance(named, Together) else named.name.upper()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import click
 import pytest
 import yaml
 
-from prototrt.caffe_proto.common.wording import Option, OptionValue, Worded
+from prototrt.caffe_proto.common.wording import Option, OptionValue, Together, Worded, python_words
 from prototrt.cli import main
 from prototrt.converter.front.batch.wording import list_words
 from prototrt.converter.front.commandline.commands.calibrating import calibrate
 from prototrt.converter.front.commandline.commands.converting import convert
 from prototrt.converter.front.commandline.commands.forms import upgrade
+from prototrt.converter.front.commandline.commands.running import verify
 from prototrt.converter.front.commandline.commands.showing import dot
 from prototrt.converter.front.commandline.wording import command_line_words, in_command_line_words
 
@@ -48,6 +49,24 @@ def test_the_command_that_runs_comes_first() -> None:
         for command in (dot, upgrade, calibrate):
             with click.Context(command, parent=above):
                 assert command_line_words(Option("target", "onnx")) == "--target onnx"
+
+
+def test_options_that_are_given_together() -> None:
+    both = Together([Option("outputs", ["auto"]), Option("remainder", "rest.prototxt")])
+    typed = "--output auto --remainder rest.prototxt"
+    told = {convert: typed, upgrade: f"prototrt convert {typed}", verify: f"prototrt convert {typed}"}
+    with click.Context(main) as above:
+        for command, words in told.items():
+            with click.Context(command, parent=above):
+                assert command_line_words(both) == words
+    assert list_words(both) == "outputs: [auto], remainder: rest.prototxt"
+    assert python_words(both) == 'outputs=["auto"], remainder="rest.prototxt"'
+
+
+def test_options_that_convert_lacks_too() -> None:
+    both = Together([Option("mean", ["1"]), Option("scale", 0.5)])
+    with click.Context(convert, parent=click.Context(main)):
+        assert command_line_words(both) == "--mean 1 --scale 0.5"
 
 
 def test_outside_a_command() -> None:

@@ -33,13 +33,13 @@ AS_THEY_ARE = "pixels go in as they are, from 0 to 255, but "
         (TRAINED.format('mean_file: "mean.binaryproto" scale: 0.5') + SOURCE + FC.format(3),
          "the net was trained with preprocess=True, which subtracts mean.binaryproto"),
         (INPUT + YOLO, "YOLO nets are mostly trained with scale=0.00392157"),
-        (INPUT + DEPTHWISE + YOLO, 'MobileNet-YOLOs are mostly trained with mean=["127.5"] scale=0.007843'),
+        (INPUT + DEPTHWISE + YOLO, 'MobileNet-YOLOs are mostly trained with mean=["127.5"], scale=0.007843'),
         (INPUT + SSD, 'SSDs are mostly trained with mean=["104", "117", "123"]'),
-        (INPUT + DEPTHWISE + SSD, 'MobileNet-SSDs are mostly trained with mean=["127.5"] scale=0.007843'),
+        (INPUT + DEPTHWISE + SSD, 'MobileNet-SSDs are mostly trained with mean=["127.5"], scale=0.007843'),
         (INPUT + FC.format(1000), 'nets for the classes of ImageNet are mostly trained with'
          ' mean=["104", "117", "123"]'),
         (INPUT + DEPTHWISE + FC.format(1000), 'MobileNets are mostly trained with'
-         ' mean=["103.94", "116.78", "123.68"] scale=0.017'),
+         ' mean=["103.94", "116.78", "123.68"], scale=0.017'),
         (TRAINED.format("crop_size: 8") + SOURCE + FC.format(3), None),
         (INPUT + FC.format(10), None),
     ],

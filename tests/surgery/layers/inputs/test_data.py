@@ -80,7 +80,7 @@ REFUSED = {
         f'{OP}: data_filler is "gaussian", expected "constant" or "bilinear"\n'
         "  because every call of Caffe draws other numbers\n"
         '  fix: make its tops inputs: shapes={"a": (2,), "b": (2,)}; or convert the part before it: outputs=["yz"];'
-        ' or both parts: outputs=["auto"] remainder="rest_of_net.prototxt"'
+        ' or both parts: outputs=["auto"], remainder="rest_of_net.prototxt"'
     ),
     'shape { dim: 2 } data_filler { type: "bilinear" }': (
         f"{OP}: shape is (2,), expected four axes, the last two of equal size\n"
