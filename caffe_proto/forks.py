@@ -73,7 +73,7 @@ TYPES: Mapping[str, str] = {
         "DRFN": "PwAttend",
         "dynamic network surgery": "CConvolution CInnerProduct",
         "ErlangZ's Caffe": "ShowImage UNPooling",
-        "FlowNet": "BlackAugmentation CustomData Downsample FlowAugmentation"
+        "FlowNet": "BlackAugmentation CustomData FlowAugmentation"
         " GenerateAugmentationParameters LpqLoss Mean",
         "Hypercolumn nets": "SparseHistogramExtractor SparseHypercolumnExtractor",
         "JAA-Net and ARL": "AUMaskBasedLand",

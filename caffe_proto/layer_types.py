@@ -169,13 +169,16 @@ _ROWS = (
     ),
     *_alike("Eltwise Flip ReverseAxis ShuffleChannel", keeps_axes=True, in_place=InPlace.OVERWRITES),
     *_alike(
-        "HardSwish MaskPooling Mish NormalizationL2 SignedSqrt", without_parameters=True, keeps_axes=True
+        "HardSwish MaskPooling Mish NegSquare NormalizationL2 SignedSqrt",
+        without_parameters=True,
+        keeps_axes=True,
     ),
+    LayerType("ExpMax", ("expmax_param",), keeps_axes=True),
     LayerType("PriorBoxClustered", ("prior_box_param",)),
     LayerType("ReLU6", ("relu_param", "relu6_param"), keeps_axes=True),
     # The size of another blob.
-    *_alike("AutoCrop CropHed Downsample", without_parameters=True, sizes_from=1),
-    LayerType("Crop", sizes_from=1),
+    *_alike("AutoCrop CropHed", without_parameters=True, sizes_from=1),
+    *_alike("Crop Downsample", sizes_from=1),
     # Not to be computed in place.
     *_alike(
         "BatchReindex BatchToSpaceND BilinearInterpolation Combination CropCenter DeephiResize"
@@ -192,7 +195,7 @@ _ROWS = (
     *_alike("Add Sum", without_parameters=True, in_place=InPlace.OVERWRITES),
     *_alike("Interp Resample", in_place=InPlace.OVERWRITES, sizes_from=1),
     # Without parameters.
-    *_alike("GRUUnit L2Normalize NormL2 Silence", without_parameters=True),
+    *_alike("Grid GRUUnit L2Normalize NormL2 Silence", without_parameters=True),
     # Code.
     LayerType("Proposal", example=("1xCxHxW", "1xCxHxW", "1x4")),
     LayerType("RPN", example=("1xCxHxW", "1xCxHxW", "1x3")),

@@ -75,7 +75,14 @@ from prototrt.surgery.images.rois import (
     sampled_regions,
     sums_of_bins,
 )
-from prototrt.surgery.images.sampling import across, linear_taps, pixel_rows, sampled, sampled_images
+from prototrt.surgery.images.sampling import (
+    across,
+    linear_taps,
+    pixel_rows,
+    sampled,
+    sampled_images,
+    taps_inside,
+)
 from prototrt.surgery.ir import (
     Array,
     DType,
@@ -196,6 +203,7 @@ __all__ = [
     "size_of_bottom",
     "sums_of_bins",
     "suppressed",
+    "taps_inside",
     "text_of_bytes",
     "unit_matrix",
     "weighted_axis",

@@ -25,6 +25,16 @@ def linear_taps(place: Value, size: Size) -> list[Tap]:
     return [Tap(low.cast(DType.INT32), 1 - share), Tap(high.cast(DType.INT32), share)]
 
 
+def taps_inside(place: Value, size: Size) -> list[Tap]:
+    """The two neighbours of each place; those that are not on the axis count 0."""
+    low = place.floor()
+    taps = []
+    for index, weight in ((low, low + 1 - place), (low + 1, place - low)):
+        is_inside = (index >= 0) & (index < size)
+        taps.append(Tap(is_inside.chosen(index, 0).cast(DType.INT32), is_inside.chosen(weight, 0)))
+    return taps
+
+
 def pixel_rows(x: Value) -> Value:
     """x (N, C, H, W) as a table (N H W, C): one row an element, with all its channels."""
     items, channels, height, width = (computable(dim, f"axis {axis}") for axis, dim in enumerate(x.shape))

@@ -87,6 +87,38 @@ def _resample_fixed(build: LayerBuilder, param: Any, x: Value, out: tuple[int, i
     return x
 
 
+@layer_rule("Downsample")
+def downsample(build: LayerBuilder, layer: Layer, x: Value, like: Value | None = None) -> list[Value]:
+    """A smaller image, whose elements are weighted means of the nearest ones. From FlowNet.
+
+    Becomes: MatMul, one per axis.
+    The corners of both images meet. An element counts less the further it is from the place, and not at all where it
+    is as far as two elements of the top are from each other. NaN, which the source leaves out of the means, is not.
+    Bottoms: (N, C, H, W), optionally a blob whose height and width count, instead of ``top_height`` and ``top_width``.
+    Tops: (N, C, h, w).
+    Source: lmb-freiburg/flownet2 and twhui/LiteFlowNet ``src/caffe/layers/downsample_layer.cu``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    param = layer.param
+    out = (param.top_height, param.top_width) if like is None else size_of_bottom(layer, like)
+    sizes = fixed_sizes(x.shape[2:])
+    for axis, target in zip((2, 3), fixed_sizes(out), strict=True):
+        size = sizes[axis - 2]
+        if target == size:
+            continue
+        if not 2 <= target < size:
+            raise NetError(
+                f"the top has a size of {target} along axis {axis}, expected 2 to {size}",
+                because=f"the bottom has {size} elements there, and the corners of both meet",
+                fix="use Resample, or give it a smaller size",
+            )
+        stretch = np.float32(size - 1) / np.float32(target - 1)
+        places = np.arange(target, dtype=np.float32) / np.float32(target - 1) * np.float32(size - 1)
+        weights = _weights(_triangle, places, size, stretch, math.ceil(stretch))
+        x = resampled(build, x, axis, weights)
+    return [x]
+
+
 def _weights(
     kernel: Callable[[Array], Array], places: Array, size: int, stretch: np.float32, radius: int
 ) -> Array:

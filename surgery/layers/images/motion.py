@@ -12,8 +12,8 @@ from prototrt.surgery.building.bottoms import exact, numbers_of
 from prototrt.surgery.building.expression import Value, concatenate
 from prototrt.surgery.building.layer_builder import LayerBuilder, expect_axes, layer_rule, misfit
 from prototrt.surgery.building.limits import refuse_large
-from prototrt.surgery.images.sampling import Tap, linear_taps, sampled_images
-from prototrt.surgery.ir import DType, Size, computable, fixed
+from prototrt.surgery.images.sampling import Tap, linear_taps, sampled_images, taps_inside
+from prototrt.surgery.ir import Size, computable, fixed
 from prototrt.surgery.ops import MatMul
 
 Pair = tuple[int, int]
@@ -59,7 +59,7 @@ def _affine_taps(
     grid = np.stack([*np.meshgrid(*points, indexing="ij"), np.ones(out, np.float32)]).reshape(1, 3, -1)
     moved = _theta(build, layer, theta, items).apply(MatMul(), build.constant(grid, "grid"))
     down, across = (
-        _taps_inside((place.reshape(items, *out) + 1) / 2 * size, size)
+        taps_inside((place.reshape(items, *out) + 1) / 2 * size, size)
         for place, size in zip(moved.split(1), sizes, strict=True)
     )
     return down, across
@@ -131,13 +131,3 @@ def _theta(build: LayerBuilder, layer: Layer, theta: Value, items: Size) -> Valu
         for name in names
     ]
     return concatenate(parts, 1).reshape(items, 2, 3)
-
-
-def _taps_inside(place: Value, size: Size) -> list[Tap]:
-    """The two neighbours of each place; those that are not on the axis count 0."""
-    low = place.floor()
-    taps = []
-    for index, weight in ((low, low + 1 - place), (low + 1, place - low)):
-        is_inside = (index >= 0) & (index < size)
-        taps.append(Tap(is_inside.chosen(index, 0).cast(DType.INT32), is_inside.chosen(weight, 0)))
-    return taps

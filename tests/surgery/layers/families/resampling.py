@@ -173,4 +173,18 @@ REFUSALS = [
             f"{OP}(Resample): an axis of 20 elements becomes 1000000 long, which takes 20000000 weights,"
             " expected at most 16777216\n"
             "  fix: use a smaller size"),
+    Message("Downsample", "downsample_param { top_height: 1 top_width: 3 }", [(1, 1, 4, 5)],
+            f"{OP}(Downsample): the top has a size of 1 along axis 2, expected 2 to 4\n"
+            "  because the bottom has 4 elements there, and the corners of both meet\n"
+            "  fix: use Resample, or give it a smaller size"),
+    Message("Downsample", "downsample_param { top_height: 4 top_width: 6 }", [(1, 1, 4, 5)],
+            f"{OP}(Downsample): the top has a size of 6 along axis 3, expected 2 to 5\n"
+            "  because the bottom has 5 elements there, and the corners of both meet\n"
+            "  fix: use Resample, or give it a smaller size"),
+    Message("ExpMax", "", [(2, 1, 4, 5)],
+            f"{OP}(ExpMax): axis 0 has a size of 2, expected 1\n"
+            "  because LiteFlowNet finds the largest channel of the first image alone\n"
+            "  fix: use a batch of 1"),
+    Message("ExpMax", "expmax_param { base: 0 }", [(1, 1, 4, 5)],
+            f"{OP}(ExpMax): base is 0, expected more than 0\n  fix: remove base to use e"),
 ]  # fmt: skip
