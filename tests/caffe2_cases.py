@@ -15,6 +15,7 @@ import numpy as np
 import prototrt
 from prototrt import Form, Precision
 from prototrt.surgery.ir import Array, Graph
+from prototrt.tests.samples import families_of
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -45,6 +46,10 @@ class Caffe2Case:
     @property
     def operators(self) -> set[str]:
         return set(re.findall(r'type: "(\w+)"', (self.folder / "predict_net.pbtxt").read_text()))
+
+    @property
+    def families(self) -> set[str]:
+        return families_of(self.operators, "caffe2")
 
     @property
     def has_one_step(self) -> bool:

@@ -16,7 +16,7 @@ import prototrt
 from prototrt import Form, Precision, TileForm, Way
 from prototrt.converter.checking.verification.comparison import TOLERANCES, difference_of
 from prototrt.surgery.ir import Array, Graph
-from prototrt.tests.samples import words_of
+from prototrt.tests.samples import families_of, words_of
 
 GOLDENS = Path(__file__).parent / "goldens"
 _PRODUCTS = {"Convolution", "Deconvolution", "Embed", "InnerProduct", "LSTM", "RNN"}
@@ -45,6 +45,10 @@ class Case:
     @property
     def layer_types(self) -> set[str]:
         return {*self.facts["layer_types"]}
+
+    @property
+    def families(self) -> set[str]:
+        return families_of(self.layer_types)
 
     @property
     def words(self) -> set[str]:

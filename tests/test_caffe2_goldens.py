@@ -10,7 +10,7 @@ import pytest
 import prototrt
 from prototrt import Form, Way
 from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
-from prototrt.tests.samples import families_of, kinds_in_sequence, one_of_each, runs_on_ways
+from prototrt.tests.samples import kinds_in_sequence, one_of_each, runs_on_ways
 from prototrt.tests.small_nets import is_sound
 
 CASES = caffe2_cases()
@@ -36,14 +36,14 @@ BUILT = [case for case in CASES if not str(case).endswith(SLOW_TO_BUILD)]
     ("case", "sequence", "on"),
     runs_on_ways(
         [(case, sequence) for case in CASES for sequence in sequences(case)],
-        lambda case, sequence: kinds_in_sequence(case.operators, case, sequence),
+        lambda case, sequence: kinds_in_sequence(case.families, case, sequence),
     ),
 )
 def test_golden(case: Caffe2Case, sequence: Form, on: Way) -> None:
     case.check(prototrt.Session(case.rewritten(sequence), on=on, cut=True).run(case.arrays("inputs")))
 
 
-@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.operators), ids=str)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.families), ids=str)
 def test_text_gives_the_same_graph(case: Caffe2Case) -> None:
     assert case.rewritten(suffix="pbtxt").text() == case.rewritten().text()
 
@@ -52,7 +52,7 @@ def test_text_gives_the_same_graph(case: Caffe2Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        *one_of_each(BUILT, lambda case: families_of(case.operators, "caffe2")),
+        *one_of_each(BUILT, lambda case: case.families),
         *(pytest.param(case, marks=pytest.mark.exhaustive) for case in CASES if case not in BUILT),
     ],
     ids=str,

@@ -103,7 +103,7 @@ def files() -> dict[str, bytes]:
     [
         pytest.param(deploy, 5, id="deploy"),
         pytest.param(deploy, 1, id="deploy-whole", marks=pytest.mark.exhaustive),
-        pytest.param(batch, 70, id="batch", marks=pytest.mark.trt),
+        pytest.param(batch, 140, id="batch", marks=pytest.mark.trt),
         pytest.param(batch, 1, id="batch-whole", marks=[pytest.mark.trt, pytest.mark.exhaustive]),
     ],
 )
@@ -187,7 +187,7 @@ def plain_nets(models: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("every", sampled(30))
+@pytest.mark.parametrize("every", sampled(75))
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_every_call_of_a_command_fails_and_kills(
     plain_nets: Path, arguments: Sequence[str], every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -215,7 +215,7 @@ def test_every_call_of_a_command_fails_and_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("every", sampled(30))
+@pytest.mark.parametrize("every", sampled(75))
 @pytest.mark.parametrize(
     ("command", "into"),
     [("triton", "out"), ("triton", "out/new"), ("deepstream", "out/new"), ("new-rule", "out")],
@@ -257,15 +257,16 @@ def test_every_call_leaves_a_whole_folder_or_none(
 @pytest.mark.slow
 @pytest.mark.trt
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("every", sampled(30, least=18))  # each takes a process of a second
 def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
-    models: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+    models: Path, every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (models / "out").mkdir()
     new, old = undisturbed(batch, "new"), undisturbed(batch, "old")
     (models / "site").mkdir()
     (models / "site" / "sitecustomize.py").write_text(IN_A_WORKER)
     ends = {"new": 0, "old": 0}
-    for number in calls_from(fault, 18):  # each takes a process of a second
+    for number in calls_from(fault, every):
         Path("told").unlink(missing_ok=True)
         with monkeypatch.context() as change:
             change.setenv("PYTHONPATH", os.pathsep.join([str(models / "site"), *filter(None, sys.path)]))
@@ -285,7 +286,7 @@ def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
 @pytest.mark.slow
 @pytest.mark.trt
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("every", sampled(150, least=25))
+@pytest.mark.parametrize("every", sampled(300, least=25))
 def test_a_batch_with_a_worker_of_its_own_leaves_new_or_old_files(
     models: Path, every: int, fault: Fault
 ) -> None:

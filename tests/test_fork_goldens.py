@@ -21,7 +21,9 @@ ROUNDED = 0.01
 """How far scores and corners, which are relative to the image, may be off with float16."""
 
 
-@pytest.mark.parametrize(("case", "on"), runs_on_ways([(case,) for case in CASES], lambda case: case.words))
+@pytest.mark.parametrize(
+    ("case", "on"), runs_on_ways([(case,) for case in CASES], lambda case: case.layer_types)
+)
 def test_fork_golden(case: Case, on: Way) -> None:
     check(case, on)
 
@@ -32,7 +34,7 @@ BUILT_ALONE = families_of(case.type for case in ALONE)
 """Those of whose layers `test_families.py` builds an engine each."""
 BUILT = [
     pytest.param(*each.values, marks=pytest.mark.exhaustive) if str(each.values[0]) in OF_ANY_SIZE else each
-    for each in one_of_each(CASES, lambda case: families_of(case.layer_types) - BUILT_ALONE)
+    for each in one_of_each(CASES, lambda case: case.families - BUILT_ALONE)
 ]
 
 

@@ -47,7 +47,7 @@ def test_goldens_and_what_is_made_of_them(name: str, tmp_path: Path) -> None:
     target, random = TARGETS[name], Random(name)
     first = [data for _, data in [*target.seeds(), *target.corpus()]]
     changed = target.mutated or with_a_byte_changed
-    for _ in range(40):
+    for _ in range(20):
         run(name, tmp_path, changed(random.choice(first), random))
 
 

@@ -22,7 +22,7 @@ from prototrt.tests.caffe2_cases import Caffe2Case, caffe2_cases
 from prototrt.tests.digit_strips import DIGITS
 from prototrt.tests.golden_cases import Case, caffe_cases, check_half, recurrent_runs, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.samples import families_of, kinds_in_sequence, one_of_each, runs_on_ways
+from prototrt.tests.samples import kinds_in_sequence, one_of_each, runs_on_ways
 from prototrt.tests.small_nets import inputs_of, is_sound, loaded, op, stored
 
 NET = [str(DIGITS / "deploy.prototxt"), str(DIGITS / "digits.caffemodel")]
@@ -76,7 +76,7 @@ LARGE = "caffe2-ff_regions"
     [
         *one_of_each(
             [case for case in caffe2_cases() if str(case) not in (*DECIDE_BY_FEATURES, LARGE)],
-            lambda case: case.operators,
+            lambda case: case.families,
         ),
         *(pytest.param(case, marks=pytest.mark.slow) for case in caffe2_cases() if str(case) == LARGE),
     ],
@@ -113,7 +113,7 @@ def test_nothing_is_cast_back_and_forth(case: Case, sequence: Form) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", one_of_each(HALVED, lambda case: families_of(case.layer_types)), ids=str)
+@pytest.mark.parametrize("case", one_of_each(HALVED, lambda case: case.families), ids=str)
 def test_golden_builds_in_float16(case: Case) -> None:
     plan = prototrt.build(halved(case), backend="rtx")
     assert is_sound(plan.plan)

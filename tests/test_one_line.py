@@ -169,9 +169,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
 @pytest.mark.parametrize(
     "odd",
     [
-        ERROR,
         ACTING,
-        *(pytest.param(odd, marks=pytest.mark.exhaustive) for odd in ("::notice::", "##vso[task.complete]")),
+        *(
+            pytest.param(odd, marks=pytest.mark.exhaustive)
+            for odd in (ERROR, "::notice::", "##vso[task.complete]")
+        ),
     ],
 )
 def test_as_many_lines_as_with_plain_names(tmp_path: Path, odd: str, plain: Outputs) -> None:

@@ -144,7 +144,7 @@ def test_all_backends_agree(monkeypatch: pytest.MonkeyPatch, eta: float, way: st
 
 @pytest.mark.trt
 @pytest.mark.parametrize(("way", "capturable"), [("groups", b"1"), ("one block", b"0")])
-@pytest.mark.parametrize("eta", [1.0, 0.9])
+@pytest.mark.parametrize("eta", [pytest.param(1.0, marks=pytest.mark.exhaustive), 0.9])
 def test_builds(monkeypatch: pytest.MonkeyPatch, eta: float, way: str, capturable: bytes) -> None:
     """A plan of TensorRT for RTX says whether a CUDA graph can hold it."""
     patch_limits(monkeypatch, way)
@@ -223,7 +223,7 @@ def test_many_lists_have_small_blocks(lists: int, most: int, expected: int) -> N
     most=st.integers(1, BOXES),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_native_layers_keep_the_same(
     way: Way, most_native: int, threshold: float, overlap: Overlap, drops_equal: bool, most: int, seed: int
 ) -> None:

@@ -22,7 +22,7 @@ from prototrt.surgery.ops import Binary, BinaryKind, Quantize
 from prototrt.tests.caffe2_cases import caffe2_cases
 from prototrt.tests.converter.backends.onnx.test_primitives import CASES, graph_of
 from prototrt.tests.golden_cases import caffe_cases, case_called, fork_cases, rewritten
-from prototrt.tests.samples import families_of, first_of_each
+from prototrt.tests.samples import first_of_each
 from prototrt.tests.small_nets import failure, float32, numbers, tanh
 
 OPSETS = [11, 13, 15, 17, 18, 21]
@@ -53,8 +53,8 @@ def all_goldens(
     """Every ``parts``-th of them, rewritten. In a sample, there is one of each family of rules."""
     of_caffe2, of_caffe = caffe2_cases(), [*caffe_cases(), *fork_cases()]
     if is_sample:
-        of_caffe2 = first_of_each(of_caffe2, lambda case: families_of(case.operators, "caffe2"))
-        of_caffe = first_of_each(of_caffe, lambda case: families_of(case.layer_types))
+        of_caffe2 = first_of_each(of_caffe2, lambda case: case.families)
+        of_caffe = first_of_each(of_caffe, lambda case: case.families)
     for case in of_caffe2[part::parts]:
         yield str(case), case.rewritten(), case.arrays("inputs")
     for caffe in of_caffe[part::parts]:

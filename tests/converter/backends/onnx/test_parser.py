@@ -73,11 +73,15 @@ def test_the_parser_reads_sizes_that_vary(refusals: Refusals) -> None:
 
 
 def every_graph(is_sample: bool) -> Iterator[tuple[str, Graph, dict[str, Any]]]:
-    """Every golden, in every sequence and in float16, or one of each type: name, graph, options of the export."""
+    """Every golden, in every sequence and in float16, or one of each type or family.
+
+    Yields its name, its graph, and the options of the export.
+    """
     cases, halves, runs = [*caffe_cases(), *fork_cases()], caffe_cases(), recurrent_runs()
     nets = caffe2_cases()
     if is_sample:
-        cases, halves = (first_of_each(each, lambda case: case.layer_types) for each in (cases, halves))
+        cases = first_of_each(cases, lambda case: case.layer_types)
+        halves = first_of_each(halves, lambda case: case.families)
         runs = first_of_each(runs, words_of)
         nets = first_of_each(nets, lambda net: net.operators)
     for case in cases:
@@ -92,7 +96,7 @@ def every_graph(is_sample: bool) -> Iterator[tuple[str, Graph, dict[str, Any]]]:
 
 
 def words_of(run: tuple[Case, Form]) -> list[str]:
-    return [f"{word} {run[1]}" for word in str(run[0]).split("_")[:2]]
+    return [f"{str(run[0]).partition('_')[0]} {run[1]}"]
 
 
 SAMPLE_OR_ALL = pytest.mark.parametrize(
@@ -117,7 +121,7 @@ def test_the_parser_reads_every_golden(refusals: Refusals, is_sample: bool) -> N
 def test_recurrent_nets_are_built_from_what_the_parser_reads(refusals: Refusals, is_sample: bool) -> None:
     """As a Scan, unrolled and step by step: so does onnxruntime's plugin, which brings the same release.
 
-    A sample has each beginning of two words of a golden's name in each sequence.
+    A sample has each first word of a golden's name in each sequence.
     """
     runs = recurrent_runs()
     for case, sequence in first_of_each(runs, words_of) if is_sample else runs:

@@ -18,7 +18,7 @@ from prototrt.tests.command_line import DEPLOY, WEIGHTS, done, run
 from prototrt.tests.converter.backends.tensorrt_python.programs import of_file, of_program, ours
 from prototrt.tests.fresh_python import ROOT, run_python
 from prototrt.tests.golden_cases import case_called, fork_cases, rewritten
-from prototrt.tests.samples import families_of, first_of_each
+from prototrt.tests.samples import first_of_each
 from prototrt.tests.small_nets import inputs_of, loaded, op
 
 pytestmark = pytest.mark.trt
@@ -151,7 +151,7 @@ def test_another_activation(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ruff_accepts_every_file(tmp_path: Path) -> None:
-    for case in first_of_each(fork_cases(), lambda case: families_of(case.layer_types)):
+    for case in first_of_each(fork_cases(), lambda case: case.families):
         graph = rewritten(case, case.arrays("inputs")[0])
         prototrt.export_tensorrt_python(graph, tmp_path / f"{case}.py")
     command = [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml"), str(tmp_path)]

@@ -10,7 +10,7 @@ from prototrt import Form
 from prototrt.tests.converter.backends.onnx.test_parser import words_of
 from prototrt.tests.converter.backends.tensorrt_python.programs import of_program, ours
 from prototrt.tests.golden_cases import Case, caffe_cases, case_called, fork_cases, recurrent_runs, rewritten
-from prototrt.tests.samples import families_of, one_of_each
+from prototrt.tests.samples import one_of_each
 
 pytestmark = pytest.mark.trt
 
@@ -33,7 +33,7 @@ def test_sample(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: families_of(case.layer_types)), ids=str)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: case.families), ids=str)
 def test_golden(case: Case, tmp_path: Path) -> None:
     graph = rewritten(case, case.arrays("inputs")[0])
     assert of_program(graph, tmp_path) == ours(graph)

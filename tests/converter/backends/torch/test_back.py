@@ -55,8 +55,7 @@ def state_of(graph: Graph) -> dict[str, Array]:
 
 
 def kinds(case: Case | Caffe2Case) -> set[str]:
-    types = case.operators if isinstance(case, Caffe2Case) else case.layer_types
-    return {*types, *{case.folder.name} & {*KEPT}}
+    return {*case.families, *{case.folder.name} & {*KEPT}}
 
 
 NETS: list[Case | Caffe2Case] = [*caffe_cases(), *fork_cases(), *caffe2_cases()]

@@ -23,7 +23,7 @@ from prototrt.surgery.ir import Op
 from prototrt.tests.converter.backends.torch.files import FOLDER, OUTPUTS, written
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import caffe_cases, case_called, fork_cases, rewritten
-from prototrt.tests.samples import families_of, first_of_each
+from prototrt.tests.samples import first_of_each
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
@@ -56,7 +56,7 @@ def test_documentation_shows_what_is_written() -> None:
 @pytest.mark.slow
 def test_ruff_accepts_every_file(tmp_path: Path) -> None:
     """By the rules of this project, which are more than ruff's own."""
-    for case in first_of_each([*caffe_cases(), *fork_cases()], lambda case: families_of(case.layer_types)):
+    for case in first_of_each([*caffe_cases(), *fork_cases()], lambda case: case.families):
         prototrt.export_torch(rewritten(case, case.arrays("inputs")[0]), tmp_path / f"{case}.py")
     command = [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml"), str(tmp_path)]
     result = subprocess.run([*command, "--no-cache"], capture_output=True, text=True, check=False)

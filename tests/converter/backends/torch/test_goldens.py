@@ -13,7 +13,7 @@ from prototrt.tests.samples import one_of_each
 
 
 @pytest.mark.parametrize(
-    "case", one_of_each([*caffe_cases(), *fork_cases()], lambda case: case.layer_types), ids=str
+    "case", one_of_each([*caffe_cases(), *fork_cases()], lambda case: case.families), ids=str
 )
 def test_module_agrees_with_caffe(case: Case) -> None:
     check(case, TorchSession)
@@ -29,6 +29,6 @@ def test_module_on_a_gpu_agrees_with_caffe(case: Case) -> None:
     check(case, partial(TorchSession, device="cuda"))
 
 
-@pytest.mark.parametrize("case", one_of_each(caffe2_cases(), lambda case: case.operators), ids=str)
+@pytest.mark.parametrize("case", one_of_each(caffe2_cases(), lambda case: case.families), ids=str)
 def test_module_agrees_with_caffe2(case: Caffe2Case) -> None:
     case.check(TorchSession(case.rewritten()).run(case.arrays("inputs")))

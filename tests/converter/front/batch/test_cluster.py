@@ -233,27 +233,31 @@ def pool_of(address: str, workers: int) -> ClusterPool:
     return pool
 
 
+OTHERS = {
+    "none": ("import sys; sys.modules['prototrt'] = None", "'prototrt' is not a package"),
+    "an older one": (
+        "import sys; sys.modules['prototrt.converter.front.batch.cluster'] = None",
+        "import of prototrt.converter.front.batch.cluster halted",
+    ),
+    "a newer one": (
+        "import prototrt.converter.front.batch.cluster as own; del own.run_here",
+        "Can't get attribute 'run_here'",
+    ),
+    "another answer": (
+        "import prototrt.converter.front.batch.cluster as own; own.run_here = lambda entry: 'ok'",
+        "TypeError: replace() should be called on dataclass instances",
+    ),
+}
+"""What a worker's Python runs at its start, and the reason in the verdict."""
 WORKER_FAILS = "fix: install this version of prototrt for each worker, with the same Python"
 
 
 @pytest.mark.parametrize(
     ("code", "because"),
     [
-        ("import sys; sys.modules['prototrt'] = None", "'prototrt' is not a package"),
-        (
-            "import sys; sys.modules['prototrt.converter.front.batch.cluster'] = None",
-            "import of prototrt.converter.front.batch.cluster halted",
-        ),
-        (
-            "import prototrt.converter.front.batch.cluster as own; del own.run_here",
-            "Can't get attribute 'run_here'",
-        ),
-        (
-            "import prototrt.converter.front.batch.cluster as own; own.run_here = lambda entry: 'ok'",
-            "TypeError: replace() should be called on dataclass instances",
-        ),
+        pytest.param(*other, id=name, marks=() if name == "another answer" else pytest.mark.exhaustive)
+        for name, other in OTHERS.items()
     ],
-    ids=["none", "an older one", "a newer one", "another answer"],
 )
 def test_a_worker_with_another_prototrt(tmp_path: Path, code: str, because: str) -> None:
     """The net has a verdict; neither is it lost, nor does the batch end."""
