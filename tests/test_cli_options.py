@@ -180,6 +180,16 @@ def test_placeholders_of_a_template_are_filled_in() -> None:
             'cannot write "C:\\out\\net.onnx": it is a path of Windows: write the path as this system does: in WSL,'
             " C: is /mnt/c",
         ),
+        *(
+            ([*command, folder], f'cannot write into "{folder}": {problem}')
+            for command in (
+                ["triton", DEPLOY, WEIGHTS, "-o"],
+                ["deepstream", DEPLOY, WEIGHTS, "-o"],
+                ["batch", "models.yaml", "-o"],
+                ["batch", "models.yaml", "-o", "out", "--cache"],
+            )
+            for folder, problem in (("C:\\out", "it is a path of Windows"), ("", "its name is empty"))
+        ),
         (["convert", DEPLOY, WEIGHTS, "-o", "/"], 'cannot write "/": "/" is a folder'),
     ],
 )

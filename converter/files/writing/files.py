@@ -82,12 +82,8 @@ def write_fault(path: str | os.PathLike[str], *, follow_link: bool = True) -> st
 
     Unless ``follow_link``, a link of this name would be replaced.
     """
-    if not os.fspath(path):
-        return "its name is empty"
-    if "\0" in os.fsdecode(path):
-        return "a name cannot hold a NUL"
-    if "\\" in os.fsdecode(path) and (fix := fix_of_drive(os.fsdecode(path))):
-        return f"it is a path of Windows: {fix}"
+    if fault := name_fault(os.fsdecode(path)):
+        return fault
     place = Path(path)
     target = Path(os.path.realpath(path)) if follow_link else Path(os.path.realpath(place.parent), place.name)
     try:
@@ -101,6 +97,17 @@ def write_fault(path: str | os.PathLike[str], *, follow_link: bool = True) -> st
         return f'the folder "{Path(path).parent}" does not exist'
     if not os.access(target if is_device(target) else target.parent, os.W_OK):
         return f'the folder "{Path(path).parent}" is not writable'
+    return None
+
+
+def name_fault(path: str) -> str | None:
+    """Why no file and no folder can have this name; None if one can."""
+    if not path:
+        return "its name is empty"
+    if "\0" in path:
+        return "a name cannot hold a NUL"
+    if "\\" in path and (fix := fix_of_drive(path)):
+        return f"it is a path of Windows: {fix}"
     return None
 
 

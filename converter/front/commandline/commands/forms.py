@@ -21,7 +21,7 @@ from prototrt.converter.front.commandline.options.loading import (
     net_arguments,
     weights_argument,
 )
-from prototrt.converter.front.commandline.options.parameter_types import OutputFile
+from prototrt.converter.front.commandline.options.parameter_types import OutputFile, OutputFolder
 from prototrt.converter.front.commandline.printing import (
     print_result,
     report_graph,
@@ -165,6 +165,7 @@ def tell_rule(written: WrittenRule, model: str) -> None:
         "-o",
         "repository",
         metavar="REPOSITORY",
+        type=OutputFolder(),
         required=True,
         help="The model repository, where the model becomes a folder.",
     ),
@@ -202,7 +203,11 @@ def triton(
 @command(
     net_arguments,
     click.option(
-        "-o", "folder", metavar="FOLDER", required=True, help="The folder for all files, which must be new."
+        "-o",
+        "folder",
+        type=OutputFolder(),
+        required=True,
+        help="The folder for all files, which must be new.",
     ),
 )
 def deepstream(

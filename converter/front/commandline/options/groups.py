@@ -15,6 +15,7 @@ from prototrt.converter.files.written_values import notation_of
 from prototrt.converter.front.commandline.options.parameter_types import (
     InputFile,
     OutputFile,
+    OutputFolder,
     ReadType,
 )
 from prototrt.converter.front.commandline.wording import command_line_words
@@ -75,6 +76,8 @@ def _type_for(option_field: Field[Any]) -> Any:
     data, kind, written = option_field.metadata, type_of(option_field), notation_of(option_field)
     if "least" in data:
         return click.IntRange(min=data["least"], max=data["most"])
+    if data.get("shown") == OutputFolder.name:
+        return OutputFolder()
     if "writes" in data:
         return OutputFile(*data["writes"])
     if "reads" in data:

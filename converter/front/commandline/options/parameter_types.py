@@ -83,6 +83,19 @@ class NetOrFolder(InputFile):
         yield from nets_below([source])
 
 
+class OutputFolder(ShownType):
+    """A folder that a command writes into."""
+
+    name = "FOLDER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from prototrt.converter.files.writing.files import name_fault
+
+        if problem := name_fault(value):
+            self.fail(f'cannot write into "{value}": {problem}', param, ctx)
+        return str(value)
+
+
 class OutputFile(ShownType):
     """A file that can be written, checked before the work begins: its name ends in one of the suffixes, if any.
 
