@@ -24,6 +24,7 @@ from prototrt.caffe_proto.net.readings import (
     explain,
     other_reading_warning,
     reading_for,
+    unknown_stage_warnings,
     whole_readings,
 )
 from prototrt.caffe_proto.net.sizes_by_weights import size_hints, with_channels
@@ -96,7 +97,8 @@ def _caffe_model(source: OpenFile, options: LoadOptions) -> Model:
         raise NetError(problem, where=file, fix=advice(readings, state))
     weights = _open_weights(options.weights, options.random_weights)
     model = with_channels(_model_of(net, file, reading, weights, options.allow_unknown))
-    warnings = (*_unread_shapes(net, file), *model.warnings)
+    unknown = unknown_stage_warnings(written, options.stages, file)
+    warnings = (*unknown, *_unread_shapes(net, file), *model.warnings)
     model = replace(
         model, warnings=warnings, recurrences=marked_recurrences(text), size_hints=size_hints(text, file)
     )

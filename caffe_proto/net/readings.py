@@ -10,7 +10,7 @@ from itertools import chain
 
 from prototrt.caffe_proto.common.errors import ConversionError, MissingBlobError, NetError
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.caffe_proto.common.wording import Option, Together, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded, listed
 from prototrt.caffe_proto.net.data_layers import is_source
 from prototrt.caffe_proto.net.deploy import DeployLayers, cut_training
 from prototrt.caffe_proto.net.untangle import UntangledNet, untangle
@@ -175,7 +175,7 @@ def _two_changes(entries: Sequence[LayerEntry], state: NetState) -> Iterator[Net
 
 def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> Iterator[NetState]:
     """The state with one more stage, or with another level, for each one that the rules name."""
-    rules = [rule for entry in entries for rule in chain(entry.message.include, entry.message.exclude)]
+    rules = _rules(entries)
     stages = dict.fromkeys(stage for rule in rules for stage in rule.stage)
     yield from (
         replace(state, stages=state.stages | {stage}) for stage in stages if stage not in state.stages
@@ -187,6 +187,23 @@ def _other_stages_and_levels(entries: Sequence[LayerEntry], state: NetState) -> 
         if rule.HasField(name) and (level := getattr(rule, name)) != state.level
     )
     yield from (replace(state, level=level) for level in levels)
+
+
+def _rules(entries: Sequence[LayerEntry]) -> list[Message]:
+    return [rule for entry in entries for rule in chain(entry.message.include, entry.message.exclude)]
+
+
+def unknown_stage_warnings(entries: Sequence[LayerEntry], asked: Collection[str], file: str) -> Iterator[str]:
+    """Warnings of stages that the user asks for, and no rule names, where rules name others."""
+    named = [*dict.fromkeys(stage for rule in _rules(entries) for stage in (*rule.stage, *rule.not_stage))]
+    for stage in asked if named else ():
+        if stage not in named:
+            yield Worded(
+                "{}: {} changes nothing: the rules of its layers name {}",
+                file,
+                Option("stages", [stage]),
+                listed(named),
+            )
 
 
 def other_reading_warning(reading: Reading, asked: Reading, file: str) -> str:

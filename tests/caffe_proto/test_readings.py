@@ -135,3 +135,15 @@ def test_else_they_are_offered(case: str, write: Write) -> None:
 def test_a_blob_that_no_reading_makes_is_left_to_its_reader(write: Write) -> None:
     model = load(write(NET))
     assert (model.missing, first_warning(model)) == (("x",), "")
+
+
+def test_a_stage_that_no_rule_names_is_told(write: Write) -> None:
+    data = 'input: "x" input_dim: 1 input_dim: 2 input_dim: 1 input_dim: 1 '
+    rules = 'include { stage: "deploy" }', 'include { not_stage: "deploy" not_stage: "val" }'
+    layers = [f'layer {{ name: "a" type: "ReLU" bottom: "x" top: "y" {rule} }}' for rule in (*rules, "")]
+    net = write(data + " ".join(layers[:2]))
+    told = f'{net}: stages=["deplyo"] changes nothing: the rules of its layers name deploy, val'
+    assert load(net, stages=["deplyo"]).warnings == (told,)
+    assert load(net, stages=["deploy"]).warnings == ()
+    assert load(net, stages=["val"]).warnings == ()
+    assert load(write(data + layers[2]), stages=["deploy"]).warnings == ()
