@@ -238,8 +238,9 @@ def directions(param: Any) -> tuple[bool, ...]:
     return (False, True) if param.bidirectional else (bool(param.reverse),)
 
 
-def hidden_sizes(param: Any) -> list[int]:
+def hidden_sizes(layer: Layer) -> list[int]:
     """How many hidden units each layer of the stack has; raises ``NetError``."""
+    param = layer.param
     if param.num_layers > MOST_LAYERS:
         raise NetError(
             f"num_layers is {param.num_layers}, expected at most {MOST_LAYERS}",
@@ -247,6 +248,8 @@ def hidden_sizes(param: Any) -> list[int]:
             fix="state fewer, or stack several recurrent layers",
         )
     fix = "set num_output in recurrent_param"
+    if layer.type == "LSTM" and layer.message.HasField("lstm_param"):
+        fix = f'use the type "Lstm", which reads lstm_param, or {fix}'
     sizes = [*map(int, param.hidden or positive_sizes(param, "num_output", fix=fix))]
     if len(sizes) == 1:
         sizes *= int(param.num_layers)

@@ -53,7 +53,7 @@ def packed_recurrence(
 
 
 def _weights(build: LayerBuilder, layer: Layer, inputs: int) -> list[DirectionWeights]:
-    sizes = hidden_sizes(layer.param)
+    sizes = hidden_sizes(layer)
     assert layer.blobs is not None
     blob = build.parameter(layer, layer.blobs[0].shape, "packed weights")
     try:

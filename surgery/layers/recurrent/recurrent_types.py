@@ -206,7 +206,7 @@ def named_blobs(layer: Layer) -> list[NamedBlob]:
 
 def _stack(layer: Layer, statics: int) -> list[NamedBlob]:
     """Layer by layer, forward before backward, as in PyTorch's names: ``W_xc_l0``, ``W_xc_l0_reverse``."""
-    sizes, ways = hidden_sizes(layer.param), directions(layer.param)
+    sizes, ways = hidden_sizes(layer), directions(layer.param)
     named: list[NamedBlob] = []
     for level, hidden in enumerate(sizes):
         for way in range(len(ways)):
@@ -254,7 +254,7 @@ def _layer_of_type(layer: Layer, kind: str, hidden: int) -> Layer | None:
 
 def _fit(meant: Layer | None, shapes: Sequence[tuple[int, ...]], hidden: int) -> bool:
     """Whether these are the shapes of the blobs, with any D and any static inputs."""
-    if meant is None or (meant.type in RECURRENT_TYPES and {*hidden_sizes(meant.param)} != {hidden}):
+    if meant is None or (meant.type in RECURRENT_TYPES and {*hidden_sizes(meant)} != {hidden}):
         return False
     any_size = 0
     letters: dict[str, Dim] = {"1": 1, "H": hidden, **dict.fromkeys(("D", *STATICS), any_size)}

@@ -127,7 +127,7 @@ def _stack(
     inputs = element_count(bottoms.x.shape[2:], "an axis of x")
     statics = [bottoms.static_size(place) for place in range(len(bottoms.statics))]
     adds_up = param.bidirectional == param.SUM
-    for hidden in hidden_sizes(param):
+    for hidden in hidden_sizes(layer):
         if layers:  # it reads the tops of the layer below
             widths = [direction.width for direction in layers[-1]]
             inputs, statics = widths[0] if adds_up else sum(widths), []
