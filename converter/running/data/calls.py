@@ -13,19 +13,32 @@ from prototrt.caffe_proto.recognition import NPY, open_input
 from prototrt.converter.files.signatures.feeds import refuse_misfits, unread_arrays
 from prototrt.converter.files.signatures.signature import Signature
 from prototrt.converter.options import DataOptions
-from prototrt.converter.running.data.data import Call, Data, calls_of, data_of, feeds_of, split
+from prototrt.converter.running.data.data import (
+    Call,
+    Data,
+    calls_of,
+    data_of,
+    feeds_of,
+    refuse_preparation,
+    split,
+)
 from prototrt.converter.running.data.images import Preparation
 
 
 def all_data(options: DataOptions, signature: Signature) -> Data:
     """All that a file, a folder, a function or arrays hold, as calls of the net. Raises ``ConversionError``."""
     options.refuse_no_source()
+    preparation = _preparation(options)
     if not isinstance(options.inputs, str | os.PathLike | None):
+        refuse_preparation(preparation, "inputs")
         return _of_arrays(options.inputs, signature)
-    resize = tuple(options.resize) if options.resize else None
-    preparation = Preparation(tuple(options.mean), options.scale, options.channels, resize)
     inputs = None if options.inputs is None else os.fspath(options.inputs)
     return data_of(inputs, options.data_loader, signature, preparation)
+
+
+def _preparation(options: DataOptions) -> Preparation:
+    resize = tuple(options.resize) if options.resize else None
+    return Preparation(tuple(options.mean), options.scale, options.channels, resize)
 
 
 def some_calls(options: DataOptions, signature: Signature, count: int | None) -> Data:
@@ -38,6 +51,7 @@ def some_calls(options: DataOptions, signature: Signature, count: int | None) ->
     if isinstance(options.inputs, str | os.PathLike) and options.data_loader is None:
         file = os.fspath(options.inputs)
         if _is_npz(file):
+            refuse_preparation(_preparation(options), file)
             unread = tuple(unread_arrays(file, [value.name for value in signature.inputs]))
             feeds = feeds_of(file, signature, count)
             if all(len(split(feed, signature)) == 1 for feed in feeds):

@@ -71,6 +71,7 @@ def data_of(
     function, as in ``load.py:batches``. ``preparation`` says how images become inputs. Raises ``ConversionError``.
     """
     if loader is not None:
+        refuse_preparation(preparation, loader)
         batches = loader_of(loader)
         return Data(lambda: _load(batches, loader, signature))
     assert source is not None
@@ -94,10 +95,7 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
             folder.warnings,
             folder.what_becomes,
         )
-    if preparation is not None and preparation != Preparation():
-        raise ConversionError(
-            "holds arrays, but there are options for images", where=source, fix=_leave_out(preparation)
-        )
+    refuse_preparation(preparation, source)
     if kinds != {"array"}:
         raise ConversionError(
             "holds arrays as well as images" if kinds else "holds no arrays and no images",
@@ -110,9 +108,15 @@ def _data_of_files(source: str, signature: Signature, preparation: Preparation |
     )
 
 
-def _leave_out(preparation: Preparation) -> Worded:
-    options = [Option(name) for name in preparation.names_in_use]
-    return Worded("leave out {}", Worded.joined(", ", options))
+def refuse_preparation(preparation: Preparation | None, where: str) -> None:
+    """Raise ``ConversionError`` for options that prepare images, as there are none."""
+    if preparation is not None and (names := preparation.names_in_use):
+        options = [Option(name) for name in names]
+        raise ConversionError(
+            "holds arrays, but there are options for images",
+            where=where,
+            fix=Worded("leave out {}", Worded.joined(", ", options)),
+        )
 
 
 def files_in(path: Path) -> list[Path]:

@@ -12,6 +12,8 @@ from PIL import Image
 
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.converter.files.signatures.signature import Signature
+from prototrt.converter.options import DataOptions
+from prototrt.converter.running.data.calls import some_calls
 from prototrt.converter.running.data.data import Call, Data, data_of
 from prototrt.converter.running.data.images import Preparation
 from prototrt.converter.running.data.labels import read_labels
@@ -243,6 +245,20 @@ def test_options_for_images_without_images(tmp_path: Path) -> None:
     path = str(save(tmp_path / "a.npz", data=ones(2, 3)))
     message = failure(lambda: data_of(path, None, signature(), Preparation(mean=(1,), scale=2)))
     assert message == f"{path}: holds arrays, but there are options for images\n  fix: leave out mean, scale"
+
+
+@pytest.mark.parametrize("source", ["a file", "arrays", "a function"])
+def test_options_for_images_are_refused_for_calls(source: str, tmp_path: Path) -> None:
+    path = str(save(tmp_path / "a.npz", data=ones(2, 3)))
+    (tmp_path / "load.py").write_text("def batches():\n    yield {}\n")
+    loader = f"{tmp_path / 'load.py'}:batches"
+    where, options = {
+        "a file": (path, DataOptions(inputs=path, resize=(3,))),
+        "arrays": ("inputs", DataOptions(inputs={"data": ones(2, 3)}, resize=(3,))),
+        "a function": (loader, DataOptions(data_loader=loader, resize=(3,))),
+    }[source]
+    message = failure(lambda: some_calls(options, signature(), None))
+    assert message == f"{where}: holds arrays, but there are options for images\n  fix: leave out resize"
 
 
 @pytest.mark.parametrize(
