@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prototrt.caffe_proto.common.errors import NetError
 
-_UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def bytes_from_text(text: str) -> int | None:
