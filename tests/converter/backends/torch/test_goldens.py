@@ -13,7 +13,7 @@ from prototrt.tests.samples import one_of_each
 
 
 @pytest.mark.parametrize(
-    "case", one_of_each([*caffe_cases(), *fork_cases()], lambda case: case.families), ids=str
+    "case", one_of_each([*caffe_cases(), *fork_cases()], lambda case: case.layer_types), ids=str
 )
 def test_module_agrees_with_caffe(case: Case) -> None:
     check(case, TorchSession)
