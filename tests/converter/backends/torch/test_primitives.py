@@ -9,8 +9,9 @@ import pytest
 
 from prototrt.surgery.ir import Op
 from prototrt.surgery.ops import Dequantize, Quantize
+from prototrt.tests.converter.backends.onnx.test_primitives import graph_of
 from prototrt.tests.converter.backends.torch.torch_session import TorchSession
-from prototrt.tests.surgery.test_ops import CASES, arrays, graph_of, name_of
+from prototrt.tests.surgery.test_ops import CASES, arrays, name_of
 
 WRITTEN = [case for case in CASES if type(case[0]) not in (Quantize, Dequantize)]
 """A module computes in float32 or float16: nets in 8 bits are refused before."""
