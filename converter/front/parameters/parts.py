@@ -75,7 +75,7 @@ def _of_layer(layer: Layer, model: Model) -> Iterator[Parameter]:
     try:
         if is_packed(layer) and layer.type == "LSTM":
             assert layer.blobs is not None
-            sizes = hidden_sizes(layer.param)
+            sizes = hidden_sizes(layer)
             layout = packed_layout(layer, layer.blobs[0], PackedLayout("lstm", 1, sizes[0], len(sizes), 1))
             yield from _packed_parameters(layer, (layer.name, 0), layer.blobs[0], layout)
             return
