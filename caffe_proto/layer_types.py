@@ -173,7 +173,7 @@ _ROWS = (
         without_parameters=True,
         keeps_axes=True,
     ),
-    LayerType("ExpMax", ("expmax_param",), keeps_axes=True),
+    LayerType("ExpMax", keeps_axes=True),
     LayerType("PriorBoxClustered", ("prior_box_param",)),
     LayerType("ReLU6", ("relu_param", "relu6_param"), keeps_axes=True),
     # The size of another blob.

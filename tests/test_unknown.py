@@ -45,7 +45,7 @@ def test_fields_and_types_are_told_together(net: Callable[..., prototrt.Model]) 
         "the fields here are axis, bias_filler, bias_term, normalize, num_output, transpose or weight_filler\n"
         'net.prototxt:5: layer "fc" (InnerProduct), inner_product_param.weight_filler: there is no field "seed"\n'
         "  fix: go on without it with allow_unknown=True; "
-        "the fields here are diag_val, file, max, mean, min, sparse, std, type, value, values or variance_norm\n"
+        "the fields here are alpha, diag_val, file, max, mean, min, sparse, std, type, value, values or variance_norm\n"
         'net.prototxt:6: layer "box" (FancyBox): there is no rule for this layer type\n'
         "  fix: write a rule for it, which `prototrt.new_rule(...)` begins; or name your TensorRT plugin, as in "
         'plugin={"FancyBox": "FancyBox:1"}\n'

@@ -15,7 +15,7 @@ from prototrt.caffe_proto.common.records import Field, dataclass
 from prototrt.surgery.options import STATE_FILE
 
 _MOST_DIGITS = 18
-_FIRST_OF_SHAPES = re.compile(r".*?:(\[[^\]]*\]|[^\[:,])*(?=,[^,]*:)", re.DOTALL)
+_FIRST_OF_SHAPES = re.compile(r".*?:(\[[^\]:]*\]|[^\[:,])*(?=,[^,]*:)", re.DOTALL)
 ANY_TRUST = "any"
 
 
