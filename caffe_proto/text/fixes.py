@@ -11,6 +11,7 @@ from prototrt.caffe_proto.common.errors import UnsupportedLayerError
 from prototrt.caffe_proto.common.suggestions import MOST_NAMES, choices, close_names
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.caffe_proto.forks import FIELDS
+from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.scalars import RANGES, BadValueError, scalar
 from prototrt.caffe_proto.text.tokens import tokens
@@ -74,9 +75,10 @@ _OF_OTHER_TYPES = ("true", "false", "inf", "infinity", "nan")
 """Words that are values, and not placeholders of a template."""
 
 
-def fix_of_value(field: FieldDescriptor, value: str) -> str:
-    """What to write instead of a value that the field does not take."""
-    if (fix := _fix_of_mixed_forms(field, value)) is not None:
+def fix_of_value(field: FieldDescriptor, value: str, usual: str | None) -> str:
+    """What to write instead of a value that the field does not take; ``usual`` is the fix for its kind of value."""
+    fix = _fix_of_mixed_forms(field, value) or usual
+    if fix is not None:
         return fix
     if field.cpp_type in _NUMBERS and value.lower() in _OF_OTHER_TYPES:
         return "write a number"
@@ -96,6 +98,7 @@ def _fix_of_mixed_forms(field: FieldDescriptor, value: str) -> str | None:
     """A fix for a type in the notation of the other form: ``RELU`` in ``layers``, ``"ReLU"`` in ``layer``."""
     if field.full_name == "caffe.V1LayerParameter.type" and value[0] in "\"'":
         return f"write layer instead of layers, the form whose type is {next(tokens(value))}"
-    if field.full_name == "caffe.LayerParameter.type" and value.isidentifier() and value.isupper():
-        return f"write layers instead of layer, the form whose type is {next(tokens(value))}"
-    return None
+    if field.full_name != "caffe.LayerParameter.type":
+        return None
+    old_types = message_class("V1LayerParameter").DESCRIPTOR.enum_values_by_name
+    return f"write layers instead of layer, the form whose type is {value}" if value in old_types else None

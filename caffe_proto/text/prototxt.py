@@ -201,7 +201,7 @@ class _Reader:
         except BadValueError as bad:
             if definition.name != _ENGINE:
                 problem = f"{definition.name} is {bad.actual}, expected {bad.expected}"
-                fix = bad.fix or fix_of_value(definition.descriptor, field.value)
+                fix = fix_of_value(definition.descriptor, field.value, bad.fix)
                 self._find(field.value_offset, path[:-1], definition.name, problem, fix=fix)
             return
         definition.store(message, value)

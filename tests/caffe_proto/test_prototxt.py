@@ -316,7 +316,12 @@ MISTAKES = {
     "type of the old form in the new": (
         'layer { name: "c" type: CONVOLUTION }',
         'net.prototxt:1: layer "c" (no type): type is CONVOLUTION, expected a string in quotes\n'
-        '  fix: put it in quotes: "CONVOLUTION"',
+        "  fix: write layers instead of layer, the form whose type is CONVOLUTION",
+    ),
+    "type without quotes": (
+        'layer { name: "c" type: LSTM }',
+        'net.prototxt:1: layer "c" (no type): type is LSTM, expected a string in quotes\n'
+        '  fix: put it in quotes: "LSTM"',
     ),
     "type of the new form in the old": (
         'layers { name: "c" type: "Convolution" }',
