@@ -60,6 +60,11 @@ class RecurrentCase:
         return _variant(self) if self.folder.parent.name == "variants" else _cudnn(self)
 
     @property
+    def cell(self) -> str:
+        """Its kind, in lower case: ``lstm``, ``gru``."""
+        return "lstm" if self.folder.parent.name == "variants" else self.folder.name.partition("_")[0]
+
+    @property
     def steps(self) -> int:
         return int(self.meta["T"])
 

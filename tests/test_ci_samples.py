@@ -148,7 +148,11 @@ def run(sample: Sample, folder: Path, machine: dict[str, str]) -> Iterator[tuple
 @pytest.mark.trt
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sample", "made"), [(github, ENGINES), *((each, {"net.onnx"}) for each in SAMPLES[1:])]
+    ("sample", "made"),
+    [
+        (github, ENGINES),
+        *(pytest.param(each, {"net.onnx"}, marks=pytest.mark.exhaustive) for each in SAMPLES[1:]),
+    ],
 )
 def test_the_commands_convert_the_models(
     sample: Callable[[], Sample], made: set[str], repository: Path, machine: dict[str, str]

@@ -163,6 +163,7 @@ for options in json.loads(sys.argv[2]):
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.trt
 @pytest.mark.slow
 def test_plans_are_the_same_byte_for_byte() -> None:

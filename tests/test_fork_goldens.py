@@ -28,7 +28,7 @@ def test_fork_golden(case: Case, on: Way) -> None:
     check(case, on)
 
 
-OF_ANY_SIZE = ("det_clip", "net_rfcn")
+OF_ANY_SIZE = ("det_clip", "net_rfcn", "proposal_frcnn_cpp", "proposal_happynear")
 """Those of whose families `test_open_detection.py` builds plans, for images of any size."""
 BUILT_ALONE = families_of(case.type for case in ALONE)
 """Those of whose layers `test_families.py` builds an engine each."""

@@ -240,7 +240,16 @@ def test_five_sizes(name: str, on: Way) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("name", ["det_corner_default", "det_eta", "refinedet_cascade", "yolov3_output"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "det_eta",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("det_corner_default", "refinedet_cascade", "yolov3_output")
+        ),
+    ],
+)
 def test_boxes_in_blocks(name: str, on: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for lists of many boxes."""
     monkeypatch.setattr(suppression, "MOST_IN_GROUPS", 0)

@@ -105,6 +105,7 @@ def test_the_source_distribution_makes_the_same_wheel(source_distribution: Path,
     assert first == second
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_wheels_of_two_clones_are_the_same_byte_for_byte(wheels: list[Path]) -> None:
     first, second = (wheel.read_bytes() for wheel in wheels)

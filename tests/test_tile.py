@@ -22,7 +22,7 @@ from prototrt.tests.command_line import DEPLOY, WEIGHTS, done
 from prototrt.tests.fresh_python import ROOT
 from prototrt.tests.golden_cases import GOLDENS, Case, caffe_cases, check, rewritten
 from prototrt.tests.recurrent_cases import RecurrentCase, recurrent_cases
-from prototrt.tests.small_nets import WAYS
+from prototrt.tests.samples import runs_on_ways
 
 CASES = [case for case in caffe_cases() if case.is_recurrent]
 VARIANTS = recurrent_cases()
@@ -72,8 +72,7 @@ def test_the_graph_of_an_lstm_as_text(check_text: Callable[[Path, str], None]) -
     assert deltas(prototrt.rewrite(model)) == []
 
 
-@pytest.mark.parametrize("on", WAYS)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "on"), runs_on_ways([(case,) for case in CASES], lambda case: case.words))
 def test_recurrent_golden(case: Case, on: Way) -> None:
     graph = rewritten(case, case.arrays("inputs")[0], tile="keep")
     assert bool(deltas(graph)) == (str(case) not in KNOWN_CONT)

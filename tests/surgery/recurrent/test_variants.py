@@ -19,15 +19,11 @@ def sequences(case: RecurrentCase) -> list[str]:
     return ["loop", "unroll", "step"] if case.steps == 1 else ["loop", "unroll"]
 
 
-def cell(case: RecurrentCase) -> str:
-    return "lstm" if case.folder.parent.name == "variants" else case.folder.name.partition("_")[0]
-
-
 @pytest.mark.parametrize(
     ("case", "sequence", "on"),
     runs_on_ways(
         [(case, sequence) for case in CASES for sequence in sequences(case)],
-        lambda case, sequence: kinds_in_sequence([cell(case)], case, sequence),
+        lambda case, sequence: kinds_in_sequence([case.cell], case, sequence),
     ),
 )
 def test_golden(case: RecurrentCase, sequence: Form, on: Way, tmp_path: Path) -> None:
@@ -55,7 +51,7 @@ def test_states_as_bindings(case: RecurrentCase, tmp_path: Path) -> None:
 
 
 @pytest.mark.trt
-@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: {cell(case)}), ids=str)
+@pytest.mark.parametrize("case", one_of_each(CASES, lambda case: {case.cell}), ids=str)
 def test_golden_builds(case: RecurrentCase, tmp_path: Path) -> None:
     plan = prototrt.build(prototrt.rewrite(case.net().load(tmp_path)), backend="rtx")
     assert plan.manifest["recurrences"][0] == {"input": "h_0", "output": "h_T", "exposed": True}

@@ -269,13 +269,13 @@ READ = "read"
 def outcomes(folder: Path, is_sample: bool = False) -> dict[ReaderName, Counter[str]]:
     """How many goldens a program reads, and how many it refuses, by reason. Fails for one that is read wrongly.
 
-    In a sample, one golden is read by every second program, the next by the others.
+    In a sample, one golden is read by every fourth program, the next by those after them.
     """
     counts: dict[ReaderName, Counter[str]] = {reader: Counter() for reader in (*PROGRAMS, *PARSERS)}
     for number, (_, graph, arrays) in enumerate(all_goldens(is_sample=is_sample)):
         feeds = feeds_of(graph, arrays)
         expected = OnnxEvaluator(graph).run(feeds)
-        for reader, count in [*counts.items()][number % 2 :: 2] if is_sample else counts.items():
+        for reader, count in [*counts.items()][number % 4 :: 4] if is_sample else counts.items():
             try:
                 assert_computes(reader, graph, feeds, expected, folder)
                 count[READ] += 1
@@ -317,7 +317,7 @@ def test_a_row_of_the_table_counts_all_goldens(reader: ReaderName) -> None:
 def test_programs_read_a_sample_of_the_goldens(tmp_path: Path) -> None:
     """They refuse none for a reason that the table does not have, and not more than it says."""
     for reader, counts in outcomes(tmp_path, is_sample=True).items():
-        assert counts[READ] > 20, reader
+        assert counts[READ] > 10, reader
         assert counts <= written_counts(reader), UPDATE
 
 

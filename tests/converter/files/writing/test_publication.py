@@ -83,8 +83,8 @@ ACTIONS = {"engine": save, "model": export, "text": deploy}
 @pytest.mark.parametrize(
     ("action", "replaces", "every"),
     [
-        ("engine", True, 3),
-        ("text", True, 6),
+        ("engine", True, 7),
+        ("text", True, 11),
         ("engine", False, 15),
         ("model", True, 15),
         pytest.param("engine", True, 1, marks=pytest.mark.exhaustive),

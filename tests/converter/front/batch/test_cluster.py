@@ -137,6 +137,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.exhaustive
 def test_tls_as_dask_is_configured(tmp_path: Path) -> None:
     """By the variables that docs/batch.md names: a certificate for each, all signed by one."""
     if shutil.which("openssl") is None:
@@ -280,6 +281,7 @@ def test_a_worker_with_another_prototrt(tmp_path: Path, code: str, because: str)
         pool.close()
 
 
+@pytest.mark.exhaustive
 def test_no_worker_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask would wait for another one without a word."""
     monkeypatch.setattr("prototrt.converter.front.batch.cluster._LEFT_SECONDS", 2.0)
@@ -293,6 +295,7 @@ def test_no_worker_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         pool.close()
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_kills_each_worker(tmp_path: Path) -> None:
     """One worker after the other dies; the last one lives on, and the next net is converted."""
     rules = tmp_path / "rules.py"
@@ -323,6 +326,7 @@ def test_hostile_names_on_a_cluster(pool: ClusterPool, tmp_path: Path) -> None:
     assert "\n::" not in wrong.message
 
 
+@pytest.mark.exhaustive
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     """What is done is kept, and no model is blamed for the rest.
 

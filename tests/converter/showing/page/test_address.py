@@ -63,7 +63,9 @@ UNDER_MAPS = """() => [...document.querySelectorAll(".pane:not([hidden])")].flat
 })"""
 
 
-@pytest.mark.parametrize("width", [1400, 768, 390])
+@pytest.mark.parametrize(
+    "width", [*(pytest.param(width, marks=pytest.mark.exhaustive) for width in (1400, 768)), 390]
+)
 def test_the_map_covers_no_box(opened: Any, digits: Path, width: int) -> None:
     page = opened(digits)
     page.set_viewport_size({"width": width, "height": 800})
@@ -151,8 +153,13 @@ def test_back_and_forward_go_from_selection_to_selection(opened: Any, deep: Path
     ("address", "unknown"),
     [
         ("open=0:gone&box=1:<b>&view=0.9,1,2,0:off", "gone, <b>, off"),
-        ("box=0:data&__proto__=1&view=x&all=7&part=theme", "__proto__, x, 7"),
-        ("%E0%A4%A&open=0:data", "\ufffd%A, data"),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in (
+                ("box=0:data&__proto__=1&view=x&all=7&part=theme", "__proto__, x, 7"),
+                ("%E0%A4%A&open=0:data", "\ufffd%A, data"),
+            )
+        ),
     ],
 )
 def test_what_an_address_names_wrongly_is_ignored(
@@ -166,6 +173,7 @@ def test_what_an_address_names_wrongly_is_ignored(
     assert notice.is_hidden()
 
 
+@pytest.mark.exhaustive
 def test_all_unfolded_and_a_table_are_in_the_address(opened: Any, deep: Path) -> None:
     page = opened(deep)
     page.click("#drawing-1 [data-do=unfold]")

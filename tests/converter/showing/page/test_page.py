@@ -84,7 +84,13 @@ LEGEND_ROWS_TOUCH = """() => {
 
 @needs_graphviz
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "height"), [(768, 1024), (390, 844), (844, 390)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [
+        (390, 844),
+        *(pytest.param(*size, marks=pytest.mark.exhaustive) for size in ((768, 1024), (844, 390))),
+    ],
+)
 def test_narrow_windows_show_a_drawing_at_a_time(opened: Any, digits: Path, width: int, height: int) -> None:
     page = opened(digits)
     page.set_viewport_size({"width": width, "height": height})

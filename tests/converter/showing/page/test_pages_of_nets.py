@@ -66,6 +66,7 @@ def residual(layers: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.exhaustive
 @needs_graphviz
 @pytest.mark.slow
 def test_a_deep_net(opened: Any, tmp_path: Path) -> None:
