@@ -256,7 +256,9 @@ def test_every_call_leaves_a_whole_folder_or_none(
 
 @pytest.mark.slow
 @pytest.mark.trt
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [Fault.FAIL, pytest.param(Fault.KILL, marks=pytest.mark.exhaustive), FAULTS[-1]]
+)
 @pytest.mark.parametrize("every", sampled(30, least=18))  # each takes a process of a second
 def test_a_batch_leaves_new_or_old_files_whatever_befalls_its_worker(
     models: Path, every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch

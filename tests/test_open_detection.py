@@ -214,22 +214,20 @@ QUICK = (
 )
 
 
-LIKE_OTHERS = (
-    "det_background_2",
-    "det_corner_default",
-    "det_keep_top_k_1",
-    "net_rfcn",
-    "net_ssd",
-    "net_yolov2",
+SLOW = (
+    "net_faster_rcnn",
+    "proposal_frcnn_cpp",
     "proposal_happynear",
+    "psroi_align",
     "psroi_pooling",
-    "roi_align_cascade",
+    "refinedet_cascade",
+    "roi_align_makefile",
 )
-"""Those of which another one of their family is tried."""
+"""With the quick ones, one of each family of layers for objects; the others are exhaustive."""
 
 
 def marks_of(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.exhaustive] if name in LIKE_OTHERS else [] if name in QUICK else [pytest.mark.slow]
+    return [] if name in QUICK else [pytest.mark.slow if name in SLOW else pytest.mark.exhaustive]
 
 
 @pytest.mark.parametrize("on", WAYS)
