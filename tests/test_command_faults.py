@@ -187,7 +187,7 @@ def plain_nets(models: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("every", sampled(75))
+@pytest.mark.parametrize("every", sampled(45))
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_every_call_of_a_command_fails_and_kills(
     plain_nets: Path, arguments: Sequence[str], every: int, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -215,7 +215,7 @@ def test_every_call_of_a_command_fails_and_kills(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("every", sampled(75))
+@pytest.mark.parametrize("every", sampled(45))
 @pytest.mark.parametrize(
     ("command", "into"),
     [("triton", "out"), ("triton", "out/new"), ("deepstream", "out/new"), ("new-rule", "out")],
