@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from prototrt.surgery.rules import Layer, LayerBuilder, NetError, Value, expect_axes, layer_rule
 
 
@@ -33,8 +35,10 @@ def exp_below_largest(build: LayerBuilder, layer: Layer, x: Value) -> list[Value
             because="LiteFlowNet finds the largest channel of the first image alone",
             fix="use a batch of 1",
         )
-    if param.base != -1 and param.base <= 0:
+    if param.base != -1 and not 0 < param.base < math.inf:
         raise NetError(f"base is {param.base:g}, expected more than 0", fix="remove base to use e")
     log_base = 1.0 if param.base == -1 else math.log(param.base)
+    with np.errstate(all="ignore"):  # the source goes on with infinity, too
+        outer = np.float32(np.exp(np.float64(param.shift) * log_base))
     below = (x - x.largest(1)).scaled(log_base * param.scale)
-    return [below.exp().scaled(math.exp(param.shift * log_base))]
+    return [below.exp().scaled(float(outer))]

@@ -66,6 +66,7 @@ CASES = [
          [[[[-0.0703125 / 0.796875, 0.2265625 / 1.09375, 0.8671875 / 1.09375, 0.8671875 / 0.796875]] * 4]]),
     Case("as a bottom", "Resample", "resample_param { type: NEAREST }", [SQUARE, np.zeros((1, 1, 4, 4))],
          np.kron(np.asarray(SQUARE), np.ones((2, 2)))),
+    Case("shift beyond float32", "ExpMax", "expmax_param { shift: 1000 }", [SQUARE], np.full((1, 1, 2, 2), np.inf)),
 ]  # fmt: skip
 VARYING = [case for case in CASES if case.bottoms[0] is X]
 
