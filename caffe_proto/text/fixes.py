@@ -15,6 +15,7 @@ from prototrt.caffe_proto.schema import message_class
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.scalars import RANGES, BadValueError, scalar
 from prototrt.caffe_proto.text.tokens import tokens
+from prototrt.caffe_proto.v1_types import type_of_v1
 
 
 def explain_unknown(finding: Finding, name: str, descriptor: Descriptor) -> None:
@@ -100,5 +101,5 @@ def _fix_of_mixed_forms(field: FieldDescriptor, value: str) -> str | None:
         return f"write layer instead of layers, the form whose type is {next(tokens(value))}"
     if field.full_name != "caffe.LayerParameter.type":
         return None
-    old_types = message_class("V1LayerParameter").DESCRIPTOR.enum_values_by_name
-    return f"write layers instead of layer, the form whose type is {value}" if value in old_types else None
+    old = message_class("V1LayerParameter").DESCRIPTOR.enum_values_by_name.get(value)
+    return f'write "{type_of_v1(old.number)}", its name in layer' if old else None

@@ -9,7 +9,6 @@ Source: caffe ``src/caffe/util/upgrade_proto.cpp``: ``UpgradeV1Net``, ``UpgradeN
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from prototrt.caffe_proto.common.errors import NetError, Origin, raise_all
@@ -18,21 +17,8 @@ from prototrt.caffe_proto.schema import Message, enum_name, message_class
 from prototrt.caffe_proto.text.findings import Finding
 from prototrt.caffe_proto.text.prototxt import ParsedNet
 from prototrt.caffe_proto.upgrades.upgrade_v0 import PlacedLayer, v1_from_v0
+from prototrt.caffe_proto.v1_types import type_of_fork, type_of_v1
 
-_UNUSUAL_TYPES = {
-    "NONE": "",
-    "ABSVAL": "AbsVal",
-    "ARGMAX": "ArgMax",
-    "BNLL": "BNLL",
-    "HDF5_DATA": "HDF5Data",
-    "HDF5_OUTPUT": "HDF5Output",
-    "LRN": "LRN",
-    "MVN": "MVN",
-    "RELU": "ReLU",
-    "SOFTMAX_LOSS": "SoftmaxWithLoss",
-    "TANH": "TanH",
-}
-"""V1's words for types whose current names do not follow from them. Source: ``UpgradeV1LayerType``."""
 _TRANSFORMED_DATA = {
     "DATA": "data_param",
     "IMAGE_DATA": "image_data_param",
@@ -45,8 +31,6 @@ _LATER_TYPES = {
 """Types that Caffe got after V1. One more, Crop, was in V1 in forks."""
 _LAST_FIELD = 148
 """Of LayerParameter: further fields are forks', which also have them in V1."""
-_SHORTEST_WORD = 3  # what is shorter is an abbreviation, as in BN
-_ABBREVIATIONS = ("CRF",)
 _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
 
 
@@ -65,12 +49,6 @@ class LayerEntry:
     def origin(self, file: str) -> Origin:
         """The place of the layer, for messages."""
         return Origin(file, self.line, self.message.name, self.message.type or "no type")
-
-
-def type_of_v1(number: int) -> str:
-    """The current name of a V1 type, given by its number in the enum; empty for ``NONE`` and unknown numbers."""
-    word = enum_name("V1LayerParameter.LayerType", number) or "NONE"
-    return _UNUSUAL_TYPES.get(word, type_of_fork(word))
 
 
 def upgraded_layers(net: ParsedNet, file: str) -> list[LayerEntry]:
@@ -132,15 +110,6 @@ def _too_new(net: ParsedNet, file: str) -> Iterator[NetError]:
                 origin=Origin(file, line, layer.name, kind or "no type"),
                 fix=f'write all layers of the net as layer, as in layer {{ type: "{kind}" }}',
             )
-
-
-def type_of_fork(word: str) -> str:
-    """The current spelling of a V1 type that a fork added: ``POOLING3D`` becomes ``Pooling3D``."""
-    parts = (
-        part if len(part) < _SHORTEST_WORD or part in _ABBREVIATIONS else part.capitalize()
-        for part in word.split("_")
-    )
-    return "".join(re.sub(r"(?<=\d)d$", "D", part) for part in parts)
 
 
 def _layer_from_v1(old: Message) -> Message:

@@ -316,7 +316,7 @@ MISTAKES = {
     "type of the old form in the new": (
         'layer { name: "c" type: CONVOLUTION }',
         'net.prototxt:1: layer "c" (no type): type is CONVOLUTION, expected a string in quotes\n'
-        "  fix: write layers instead of layer, the form whose type is CONVOLUTION",
+        '  fix: write "Convolution", its name in layer',
     ),
     "type without quotes": (
         'layer { name: "c" type: LSTM }',

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from prototrt.caffe_proto.schema import message_class
-from prototrt.caffe_proto.upgrades.upgrade import type_of_v1
+from prototrt.caffe_proto.v1_types import type_of_v1
 from prototrt.surgery.ir import Array
 from prototrt.tests.small_nets import inputs_of
 
