@@ -169,11 +169,13 @@ _ROWS = (
     ),
     *_alike("Eltwise Flip ReverseAxis ShuffleChannel", keeps_axes=True, in_place=InPlace.OVERWRITES),
     *_alike(
-        "HardSwish MaskPooling Mish NegSquare NormalizationL2 SignedSqrt",
+        "HardSwish MaskPooling Mish MultiSoftmax NegSquare Norm NormalizationL2 SignedSqrt",
         without_parameters=True,
         keeps_axes=True,
     ),
+    LayerType("ChannelScale", keeps_axes=True, example=("NxCxHxW", "Nx1xHxW")),
     LayerType("ExpMax", keeps_axes=True),
+    LayerType("SpatialProduct", without_parameters=True, keeps_axes=True, example=("NxCxHxW", "Nx1xHxW")),
     LayerType("PriorBoxClustered", ("prior_box_param",)),
     LayerType("ReLU6", ("relu_param", "relu6_param"), keeps_axes=True),
     # The size of another blob.
@@ -186,7 +188,7 @@ _ROWS = (
         " Resize ResizeBilinear ResizeNearestNeighbor SpaceToBatchND SPP Tiling Unpooling Upsample",
         in_place=InPlace.OVERWRITES,
     ),
-    LayerType("Convolution", in_place=InPlace.OVERWRITES, learns=True),
+    *_alike("Convolution Local", in_place=InPlace.OVERWRITES, learns=True),
     LayerType(
         "DeformableConvolution", in_place=InPlace.OVERWRITES, example=("NxCxHxW", "NxKxHxW"), learns=True
     ),

@@ -22,6 +22,7 @@ FAMILIES = {
     "lstm_node": "LSTMNode",
     "mean_field": "DenseCRF MultiStageMeanfield MultiStageMeanfieldAU3",
     "parts": "Combination CropCenter CropHed Division MergeCrop",
+    "places": "ChannelScale MultiSoftmax Norm SpatialProduct",
     "regions.deformable_convolution": "DeformableConvolution",
     "regions.deformable_regions": "DeformablePSROIPooling",
     "regions.masks": "MaskPooling MaskResize",

@@ -34,6 +34,7 @@ FAMILIES = {
     "shapes.selection": "AutoCrop BatchReindex Crop Filter",
     "shapes.shape": "Concat Permute Reorg Reverse ReverseAxis ShuffleChannel Slice Tile Transpose",
     "windows.convolution": "Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution Im2col",
+    "windows.local": "Local",
     "windows.pooling": "Pooling",
     "windows.pyramid": "SPP",
     "windows.volumes": "Convolution3D Deconvolution3D NdConvolution NdPooling Pooling3D",

@@ -1,4 +1,4 @@
-"""Layers that spread one number per channel over a map."""
+"""Layers that spread one number per channel over a map, or multiply all channels by one number at each place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ def sized(param: str) -> str:
 
 
 CASES = [
+    Case("an empty place", "Norm", "", [[[[3, 0], [4, 0]]]], [[[3 / (5 + 1e-6), 0], [4 / (5 + 1e-6), 0]]]),
     Case(
         "a map of two axes of size 1",
         "Python",
@@ -24,6 +25,28 @@ VARYING = [
     Case("a batch that varies", "Python", LIKE, [[[[[5]]]], [[[[0, 0], [0, 0]]]]], [[[[5, 5], [5, 5]]]]),
 ]
 REFUSALS = [
+    Message(
+        "SpatialProduct",
+        "",
+        [(2, 3, 4, 5), (2, 3, 4, 5)],
+        'net.prototxt:3: layer "op" (SpatialProduct), bottom "b1": shape is (2, 3, 4, 5), expected (2, 1, 4, 5)\n'
+        "  fix: give it one channel, and the other sizes of the first bottom",
+    ),
+    Message(
+        "ChannelScale",
+        "",
+        [(2, 3, 4, 5), (2, 3)],
+        'net.prototxt:3: layer "op" (ChannelScale), bottom "b1": shape is (2, 3), expected (2, 1, 4, 5)\n'
+        "  fix: give it one channel, and the other sizes of the first bottom",
+    ),
+    Message(
+        "ChannelScale",
+        "channel_scale_param { global_scale: true }",
+        [(2, 3, 4, 5), (2, 1, 4, 5)],
+        'net.prototxt:3: layer "op" (ChannelScale): global_scale is true, expected false\n'
+        "  because a learned number then multiplies the whole blob\n"
+        "  fix: use a Scale with that number, with num_axes: 0",
+    ),
     Message(
         "Python",
         LIKE,

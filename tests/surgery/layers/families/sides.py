@@ -19,6 +19,20 @@ def convolution(fields: str, text: str, shapes: Sequence[Sequence[int]] = IMAGE)
 
 
 REFUSALS = [
+    Message(
+        "Local",
+        "local_param { num_output: 2 kernel_size: 9 pad: 1 }",
+        IMAGE,
+        f"{OP}(Local): kernel_size is 9, but the padded image has 8 x 8 pixels\n"
+        "  fix: use a kernel_size of at most 8, or a larger image",
+    ),
+    Message(
+        "Local",
+        "local_param { num_output: 2 }",
+        IMAGE,
+        f"{OP}(Local): num_output is 2 and kernel_size 0 and stride 1, expected at least 1\n"
+        "  fix: state each as 1 or more in local_param",
+    ),
     convolution("pad_l: 1 pad: 1", "states both pad_l and pad\n  fix: remove pad, or pad_l"),
     convolution("pad_b: 1 pad_w: 2", "states both pad_b and pad_w\n  fix: remove pad_w, or pad_b"),
     convolution(
