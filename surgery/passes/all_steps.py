@@ -9,6 +9,7 @@ from prototrt.surgery.building.builder import Builder
 from prototrt.surgery.ir import Node, Op, Value, element_count
 from prototrt.surgery.ops import Concat, Gather, MatMul, PReLU
 from prototrt.surgery.ops.elementwise import Elementwise
+from prototrt.surgery.ops.quantize import ScaledOp
 
 
 def _broadcast_over_steps(
@@ -42,6 +43,8 @@ def _suits(op: Op, is_each: Sequence[bool]) -> bool:
         return all(is_each)
     if isinstance(op, Gather):
         return not is_each[0]
+    if isinstance(op, ScaledOp):  # it has one scale, or one for each element of an axis, and not of two
+        return not is_each[1]
     return is_each[0] or not isinstance(op, PReLU)
 
 

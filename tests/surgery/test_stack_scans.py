@@ -17,7 +17,7 @@ from prototrt.surgery.ir.uniform_constants import are_equal
 from prototrt.surgery.ops import ADD, LRN, Scan, TanH
 from prototrt.surgery.passes.merge_reshapes import merge_reshapes
 from prototrt.surgery.passes.stack_scans import stack_scans
-from prototrt.surgery.pipeline import lowered
+from prototrt.surgery.pipeline import lowered, quantizable, quantizable_values
 from prototrt.surgery.recurrent.cells import Step, scan
 from prototrt.tests.operations import growth
 
@@ -73,6 +73,17 @@ def test_numbers(net: str, state: StateSource, tmp_path: Path) -> None:
     graph = prototrt.rewrite(prototrt.load(path, random_weights=1), sequence="loop", state=state)
     after = lowered(graph, "tensorrt")
     assert len(scans_of(after)) == scans
+    assert_equal(after, graph)
+
+
+def test_directions_of_8_bits_that_have_other_scales_run_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "net.prototxt"
+    path.write_text(INPUTS + layer("a", BOTH, "RNN"))
+    model = prototrt.load(path, random_weights=1)
+    ranges = {name: float(place) for place, name in enumerate(quantizable_values(quantizable(model)), 1)}
+    graph = prototrt.rewrite(model, precision="int8", ranges=ranges, quantize_all=True)
+    after = lowered(graph, "tensorrt")
+    assert len(scans_of(after)) == 2
     assert_equal(after, graph)
 
 
