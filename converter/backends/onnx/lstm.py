@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from prototrt.converter.backends.onnx.api import element_type
 from prototrt.converter.backends.onnx.axes import squeeze, unsqueeze
 from prototrt.converter.backends.onnx.lowering import lowers
 from prototrt.converter.backends.onnx.model import OnnxModel, Tensor
@@ -29,7 +30,11 @@ def fused_cell(model: OnnxModel, op: FusedCell, *inputs: Any) -> list[str]:
         direction="reverse" if op.reverse else "forward",
         **_attributes(op),
     )
-    return [*(squeeze(model, state, 0) for state in last), squeeze(model, y, 1)]
+    after = [squeeze(model, state, 0) for state in last]
+    if lengths:  # onnxruntime returns zeros for a stream without a step
+        is_read = unsqueeze(model, model.add("Cast", lengths, to=element_type(np.dtype(np.bool_))), 1)
+        after = [model.add("Where", is_read, *pair) for pair in zip(after, states, strict=True)]
+    return [*after, squeeze(model, y, 1)]
 
 
 def _attributes(op: FusedCell) -> dict[str, Any]:

@@ -56,6 +56,21 @@ def drawn(graph: Graph) -> dict[str, Array]:
     }
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "VanillaRNN"])
+def test_a_stream_without_a_step_keeps_its_state(kind: str, tmp_path: Path) -> None:
+    """onnxruntime returns zeros for it."""
+    bottoms = ("x", "cont", "lengths")
+    layer = op(kind, "recurrent_param { num_output: 2 sequence_lengths: true past_end: HOLD }", bottoms)
+    text = inputs_of({"x": (3, 2, 2), "cont": (3, 2), "lengths": (2,)}) + layer
+    graph = prototrt.rewrite(loaded(tmp_path, text, random_weights=1), cont="drop")
+    assert kinds(graph, tmp_path / "model.onnx")["Scan"] == 0
+    sessions = prototrt.Session(graph), prototrt.Session(graph, on="onnx-lstm")
+    for lengths in ([3, 2], [0, 1], [0, 0]):
+        feeds = {"x": numbers(3, 2, 2), "lengths": np.array(lengths, np.int32)}
+        expected, found = (session.run(feeds)["y"] for session in sessions)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["lstm_t20", "lstm_stacked", "lstm_expose", "lstm_carry", "net_lrcn"])
 def test_a_plain_lstm_is_one_operator(name: str, tmp_path: Path) -> None:
     graph = without_cont(case_of(name))
