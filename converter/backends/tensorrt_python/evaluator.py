@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from prototrt.converter.backends.python_source import SourceText
 from prototrt.converter.backends.readback import NetworkInterpreter
 from prototrt.converter.backends.tensorrt.api import Backend, find_backend
@@ -28,7 +30,8 @@ class ProgramNetwork:
         self.trt = backend.trt
         self._builder = backend.builder(self.trt.Logger(self.trt.Logger.ERROR))
         self.definition = self._builder.create_network(backend.network_flags())
-        self._arrays = program.arrays
+        # As a file would hold them: TensorRT takes no array of equal numbers that are stored once.
+        self._arrays = {name: np.asarray(array, order="C") for name, array in program.arrays.items()}
         names: dict[str, Any] = {"__name__": "program", "__file__": str(_FILE)}
         exec(compile(program.text, str(_FILE), "exec", dont_inherit=True), names)
         # The program takes tensorrt where that is installed, also where it cannot build.

@@ -273,3 +273,16 @@ def test_a_constant_output_and_small_numbers(tmp_path: Path) -> None:
     text = (tmp_path / "build.py").read_text()
     assert "np.full((1, 1), -0.1, np.float32)" in text
     assert "weights[" not in text.split("def fill")[1].split("def number_of_bytes")[0]
+
+
+def test_states_that_are_zero_are_arrays_for_the_program(tmp_path: Path) -> None:
+    """They are one number that is stored once, which TensorRT's bindings do not take."""
+    bottoms = ("x", "cont", "lengths")
+    text = inputs_of({"x": (1, 1, 3), "cont": (1, 1), "lengths": (1,)}) + op(
+        "LSTM", "recurrent_param { num_output: 2 sequence_lengths: true past_end: HOLD }", bottoms
+    )
+    model = loaded(tmp_path, text, random_weights=1)
+    compared = prototrt.verify(
+        model, ways=["tensorrt-python"], rewriting=prototrt.RewriteOptions(state="zero")
+    )
+    assert compared.verdict.startswith("PASS")
