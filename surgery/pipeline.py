@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 
 from prototrt.caffe_proto import Model
@@ -16,9 +16,10 @@ from prototrt.caffe_proto.common.wording import Command, Option, Together, Worde
 from prototrt.surgery.building.builder import names_in
 from prototrt.surgery.expansion.expand import Expansion, expand
 from prototrt.surgery.forms import refuse_impossible_form
-from prototrt.surgery.ir import Graph
+from prototrt.surgery.ir import Graph, Value
 from prototrt.surgery.ir.layout import STREAMS, Layout
 from prototrt.surgery.ir.precision import precision_of
+from prototrt.surgery.ir.shapes import symbols_of
 from prototrt.surgery.ops import Scan
 from prototrt.surgery.options import Form, LayoutName, Precision, RewriteOptions
 from prototrt.surgery.passes.compute_in_half import compute_in_bfloat16, compute_in_half
@@ -85,8 +86,8 @@ BEFORE_QUANTIZATION = PassList("before quantization", (fold_affines,))
 
 LAYOUTS: Mapping[LayoutName, PassList] = {
     "caffe": PassList("Caffe's layout"),
-    # While there are Scans, which tell steps from streams.
-    "batch-first": PassList("batch first", (put_batch_first,)),
+    # While there are Scans, which tell steps from streams. Moved inputs may tell sizes that another one was there for.
+    "batch-first": PassList("batch first", (put_batch_first, drop_unused)),
 }
 """The order of the axes of inputs, outputs and states."""
 
@@ -296,8 +297,23 @@ def rewrite_expansion(model: Model, expansion: Expansion, options: RewriteOption
         refuse_impossible_form(graph, options.sequence, options.force)
     is_for_operators = options.for_operators and options.sequence != "unroll"
     graph = run(graph, [_LOOP if is_for_operators else FORMS[options.sequence]], sound)
+    graph = _without_lost_sizes(graph, expansion.graph.inputs, model.file)
     tell(graph.warnings, but=model.warnings)
     return graph
+
+
+def _without_lost_sizes(graph: Graph, before: Iterable[Value], file: str) -> Graph:
+    """The graph without the sizes that only inputs had which it lost, and with a warning of each of them."""
+    sizes = {symbol for value in graph.inputs for dim in value.shape for symbol in symbols_of(dim)}
+    if graph.symbols.keys() <= sizes:
+        return graph
+    warnings = [*graph.warnings]
+    for size in sorted(graph.symbols.keys() - sizes):
+        names = [f'"{value.name}"' for value in before if any(size in symbols_of(dim) for dim in value.shape)]
+        inputs = f"input{'s' * (len(names) > 1)} {listed(names)}"
+        warnings.append(f"{file}: {size} does not vary: only {inputs} had it, which no output needs")
+    kept = {name: span for name, span in graph.symbols.items() if name in sizes}
+    return replace(graph, symbols=kept, warnings=tuple(warnings))
 
 
 def _warn_of_mixed_steps(graph: Graph, file: str) -> Graph:

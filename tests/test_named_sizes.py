@@ -17,7 +17,7 @@ from prototrt.converter.files.written_values import open_shapes_from_text
 from prototrt.surgery.ir import Graph, Range
 from prototrt.tests.command_line import done, run
 from prototrt.tests.golden_cases import case_called
-from prototrt.tests.small_nets import WAYS, loaded, numbers, op, rewritten, stored
+from prototrt.tests.small_nets import WAYS, inputs_of, loaded, numbers, op, rewritten, stored, told
 
 LRCN = case_called("net_lrcn")
 LRCN_SHAPES = {"frames": ("T*N", 3, 12, 12), "cont": ("T", "N")}
@@ -50,6 +50,17 @@ def test_frames_of_steps_and_streams(on: Way) -> None:
         "cont": np.tile(inputs["cont"], 2),
     }
     np.testing.assert_allclose(session.run(twice)["prob"], np.tile(wanted, (1, 2, 1)), *tolerance)
+
+
+def test_a_size_that_only_a_dropped_cont_had_is_told(tmp_path: Path) -> None:
+    layers = op("VanillaRNN", "recurrent_param { num_output: 2 }", ("rows", "cont"))
+    rows = op("Reshape", "reshape_param { shape { dim: 1 dim: 2 dim: 3 } }", ("x",), ("rows",))
+    text = inputs_of({"x": (2, 3), "cont": (1, 2)}) + rows.replace('"op"', '"rows"') + layers
+    graph = prototrt.rewrite(loaded(tmp_path, text, random_weights=1), dynamic=["time"], cont="drop")
+    assert graph.symbols == {}
+    assert told(graph.warnings[-1]) == (
+        'net.prototxt: T does not vary: only input "cont" had it, which no output needs'
+    )
 
 
 @pytest.mark.trt

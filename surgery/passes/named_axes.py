@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
 
-from prototrt.surgery.ir import Dim, Graph, Node, Value, measure, walk
+from prototrt.surgery.ir import Dim, Graph, Node, OpenSize, Value, measure, walk
 from prototrt.surgery.ir.axes import Tie, at_same_places
 from prototrt.surgery.ir.layout import STEPS, STREAMS, BindingLayout, Factor, Factors
 from prototrt.surgery.ops import Scan
@@ -32,9 +32,17 @@ def caffe_layout(graph: Graph) -> dict[str, BindingLayout]:
     states counts streams, the last one units. States of maps are (N, C, H, W). Ties between the axes of inputs and
     outputs of primitives carry that through the graph, in both directions. In a net without a Scan, the states that the
     user feeds back tell the same; in one without recurrences, images (N, C, H, W) have streams on their first axis.
+    An input that is there for its sizes alone has axes of the names that these sizes have elsewhere.
     """
     names = axis_names(graph)
-    return {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
+    layouts = {value.name: BindingLayout(names.of(value)) for value in (*graph.inputs, *graph.outputs)}
+    read = {value for node in graph.nodes for value in node.inputs}
+    parts = [part for each in layouts.values() for factors in each.axes for part in factors]
+    open_parts: dict[Dim, Factors] = {part.size: (part,) for part in parts if isinstance(part.size, OpenSize)}
+    for value in graph.inputs:
+        if value not in read:
+            layouts[value.name] = BindingLayout(tuple(open_parts.get(dim, ()) for dim in value.shape))
+    return layouts
 
 
 def axis_names(graph: Graph) -> AxisNames:

@@ -343,6 +343,21 @@ def test_rows_whose_steps_and_streams_vary(on: Way) -> None:
     assert moved.warnings == caffe.warnings
 
 
+def test_a_cont_that_only_tells_steps_from_streams_is_for_rows_alone() -> None:
+    """In Caffe's layout rows need it; batch first, they have an axis for each."""
+    model, sizes = case_called("net_lrcn").load(), {"T": (1, 5, 12), "N": (1, 2, 4)}
+    shapes = {"frames": ("T*N", 3, 12, 12), "cont": ("T", "N")}
+    options: dict[str, Any] = {"shapes": shapes, "sizes": sizes, "cont": "drop", "sequence": "loop"}
+    caffe, moved = both(model, **options)
+    assert [value.name for value in caffe.inputs[:2]] == ["frames", "cont"]
+    assert "cont" not in [value.name for value in moved.inputs]
+    assert moved.warnings == caffe.warnings
+    compared = prototrt.verify(
+        model, ways=["onnx"], rewriting=RewriteOptions(**options, layout="batch-first"), calls=2
+    )
+    assert compared.verdict.startswith("PASS")
+
+
 @pytest.mark.parametrize("options", [{"precision": "fp16"}, {"state": "zero"}, {"tile": "keep"}], ids=str)
 @pytest.mark.parametrize("on", WAYS)
 def test_options(options: dict[str, Any], on: Way) -> None:

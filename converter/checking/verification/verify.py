@@ -225,7 +225,9 @@ def _tolerance_of(way: Way, tolerance: Tolerance) -> Tolerance:
 def _results(session: Session, feeds: Arrays, layout: LayoutName) -> dict[str, Array]:
     """The results of a call, and the state after it, in the layout of the inputs."""
     own = session.graph.layout
-    outputs = session.run(feeds if own.name == layout else own.from_caffe(feeds))
+    arrays = feeds if own.name == layout else own.from_caffe(feeds)
+    read = {value.name for value in session.graph.inputs}
+    outputs = session.run({name: array for name, array in arrays.items() if name in read})
     states = {pair.output.name: session.state[pair.input.name] for pair in session.graph.recurrences}
     results = {**outputs, **states}
     return results if own.name == layout else own.to_caffe(results)
