@@ -52,6 +52,13 @@ def test_frames_of_steps_and_streams(on: Way) -> None:
     np.testing.assert_allclose(session.run(twice)["prob"], np.tile(wanted, (1, 2, 1)), *tolerance)
 
 
+def test_lengths_of_sequences_grow_with_the_batch() -> None:
+    layers = op("GRU", "recurrent_param { num_output: 2 sequence_lengths: true }", ("x", "cont", "lengths"))
+    shapes = {"x": (5, 2, 3), "cont": (5, 2), "lengths": (2,)}
+    graph = rewritten(layers, shapes, dynamic=["batch"], require_weights=False)
+    assert [value.shape for value in graph.inputs[:3]] == [(5, "N", 3), (5, "N"), ("N",)]
+
+
 def test_a_size_that_only_a_dropped_cont_had_is_told(tmp_path: Path) -> None:
     layers = op("VanillaRNN", "recurrent_param { num_output: 2 }", ("rows", "cont"))
     rows = op("Reshape", "reshape_param { shape { dim: 1 dim: 2 dim: 3 } }", ("x",), ("rows",))

@@ -76,8 +76,12 @@ def _axes(blob: str, layers: Sequence[Layer], of_embedding: bool = False) -> str
                 return "TxN" if has_steps == _STEPS else "N"
             if facts.reads_rows:
                 return {1: "NxI", 2: _STEPS}.get(layer.param.axis, _IMAGES)
-            if facts.states and index >= len(layer.bottoms) - facts.states and layer.param.expose_hidden:
-                return _STATES
+            if facts.states:
+                behind = len(layer.bottoms) - (facts.states if layer.param.expose_hidden else 0)
+                if index >= behind:
+                    return _STATES
+                if index == behind - 1 and layer.message.recurrent_param.sequence_lengths:
+                    return "N"
             if not facts.keeps_axes:
                 example = facts.example[min(index, len(facts.example) - 1)]
                 if example == _OVER_VOLUMES[_IMAGES] and _has_sizes_of_images(layer):

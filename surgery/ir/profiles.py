@@ -130,16 +130,18 @@ class SizeNames:
     def symbolic(self, name: str, ranges: Sequence[Range], symbols: dict[str, Range]) -> Shape:
         """The shape of an input: an axis with a fixed size is a number, an axis with a range is a symbol.
 
-        Axes of the same range share a symbol, since x and cont grow together: the axis at the
-        same place first, but never two axes of one input. New symbols are added to ``symbols``.
+        Axes of the same range share a symbol, since x and cont grow together: the one that has this letter or else
+        the axis at the same place first, but never two axes of one input. New symbols are added to ``symbols``.
         """
         shape: list[Dim] = []
+        letters = dict(enumerate(self._letters(name, len(ranges))))
         for axis, span in enumerate(ranges):
             if not span.varies:
                 shape.append(span.max)
                 continue
             same = [symbol for symbol, other in symbols.items() if other == span and symbol not in shape]
-            same.sort(key=lambda symbol: self._places.get(symbol) != axis)
+            letter = letters.get(axis)
+            same.sort(key=lambda symbol: (symbol != letter, self._places.get(symbol) != axis))
             symbol = same[0] if same else self._new(name, axis, ranges, symbols)
             self._places.setdefault(symbol, axis)
             symbols[symbol] = span

@@ -48,6 +48,12 @@ IMAGE, SEQUENCE, ROWS = ("N",), ("T", "N"), ("N",)
             id="the ranges are equal",
         ),
         pytest.param(
+            {"x": SEQUENCE, "xs": ROWS},
+            {"x": (T, T, CHANNELS), "xs": (T, CHANNELS)},
+            [("T", "N", 3), ("N", 3)],
+            id="and those of a static input are the same",
+        ),
+        pytest.param(
             {"a": IMAGE, "b": IMAGE},
             {"a": (N, CHANNELS), "b": (OTHER, CHANNELS)},
             [("N", 3), ("b.0", 3)],
