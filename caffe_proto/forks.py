@@ -101,20 +101,39 @@ the result.
 
 FIELDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("AccuracyParameter", "min_is_better"): ("other forks", "it compares labels the other way round"),
+    ("BatchNormParameter", "filler"): ("Intel Caffe", "a scale and a bias follow"),
     ("BatchNormParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
     ("ConcatParameter", "crop"): ("other forks", "the bottoms are cropped first"),
     ("ConvolutionParameter", "binary"): ("XNOR nets", "the weights are rounded to their sign"),
+    ("ConvolutionParameter", "bottom_is_im2col"): (
+        "segmentation-aware nets",
+        "the bottom holds what each window sees",
+    ),
+    ("ConvolutionParameter", "fuse_type"): ("naibaf7's Caffe", "the layers that follow are part of it"),
     ("ConvolutionParameter", "fusion_type"): ("Intel Caffe", "the second bottom is added to the result"),
     ("ConvolutionParameter", "negative_slope"): ("Intel Caffe", "it is the slope of the ReLU that follows"),
     ("ConvolutionParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
     ("EltwiseParameter", "relu"): ("Intel Caffe", "a ReLU follows"),
+    ("LRNParameter", "fuse_type"): ("naibaf7's Caffe", "a Pooling is part of it"),
     ("LayerParameter", "quantization_param"): (
         "Intel Caffe and Ristretto",
         "numbers are rounded to few bits: without it, they are not",
     ),
     ("PoolingParameter", "avg_include_pad"): ("Intel Caffe", "it says whether padding counts in a mean"),
+    **{
+        ("PoolingParameter", name): ("fully convolutional forks", "it is the dilation of the windows")
+        for name in ("kstride", "kstride_h", "kstride_w")
+    },
+    **{
+        ("PoolingParameter", name): ("Synopsys' Caffe", "it pads one side alone")
+        for name in ("pad_h0", "pad_h1", "pad_w0", "pad_w1")
+    },
+    ("RecurrentParameter", "lstm_additional_forget_bias"): ("DSCLRCN", "it is added to the forget gate"),
+    ("RecurrentParameter", "static_input_only_start"): ("DSCLRCN", "only the first step reads x_static"),
     ("ROIPoolingParameter", "bb_type"): ("UberNet", "it chooses a part of each region"),
     ("ROIPoolingParameter", "is_rich"): ("UberNet", "every second element of a bin is read"),
+    ("ScaleParameter", "max_value"): ("caffe-windows", "the learned scale is limited to it"),
+    ("ScaleParameter", "min_value"): ("caffe-windows", "the learned scale is at least this"),
     ("SoftmaxParameter", "normalize_type"): ("NormFace", "the bottom is normalized first"),
 }
 """By message and field: the fork, and what the field changes."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import prototrt
 from prototrt.caffe_proto.common.errors import UnreadableFileError
 from prototrt.tests.command_line import done
+from prototrt.tests.golden_cases import case_called
 from prototrt.tests.small_nets import Shapes, failure, numbers, op, refusal, rewritten
 
 PAGE = (Path(__file__).parents[1] / "docs" / "forks.md").read_text()
@@ -344,3 +345,13 @@ def test_forks_of_roi_align_have_different_tops() -> None:
     layer, shapes, *_ = AMBIGUOUS["ROIAlign"]
     tops = [rewritten(layer, shapes, fork=fork).outputs[0].shape for fork in ("cascade-rcnn", "makefile")]
     assert tops == [(3, 2, 3, 3), (3, 2, 2, 2)]
+
+
+def test_the_fourth_blob_of_bn_in_happynears_fork_multiplies() -> None:
+    case = case_called("bn_psp")
+    model, (given,) = case.load(), case.arrays("inputs")
+    (layer,) = (layer for layer in model.layers if layer.type == "BN")
+    assert layer.blobs is not None
+    slope, bias, mean, inverse = (blob.array.astype(np.float64).reshape(1, -1, 1, 1) for blob in layer.blobs)
+    (found,) = prototrt.Session(prototrt.rewrite(model, fork="happynear"), on="reference").run(given).values()
+    np.testing.assert_allclose(found, (given["data"] - mean) * inverse * slope + bias, rtol=1e-5, atol=1e-5)

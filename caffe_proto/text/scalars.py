@@ -190,8 +190,15 @@ def text_without_mark(data: bytes) -> str:
     return text_from_bytes(data.removeprefix(b"\xef\xbb\xbf"))
 
 
-_OTHER_NAMES = {("ConvolutionParameter", "hole"): "dilation"}
-"""Fields of forks that Caffe adopted under another name: DeepLab's ``hole`` is Caffe's ``dilation``."""
+_OTHER_NAMES = {
+    ("ConvolutionParameter", name): other
+    for name, other in {
+        **dict.fromkeys(("hole", "kstride"), "dilation"),
+        **dict.fromkeys(("dilation_h", "kstride_h"), "hole_h"),
+        **dict.fromkeys(("dilation_w", "kstride_w"), "hole_w"),
+    }.items()
+}
+"""Names of other forks: Caffe's ``dilation`` is DeepLab's ``hole``, and ``kstride`` in fully convolutional forks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _FIELDS_OF_PSPNET = {"slope_filler", "bias_filler", "momentum", "eps", "frozen",
 _EPS_OF_FIRST_YJXIONG = float(np.float32(1e-7))
 """The default of the form with ``moving_average``; the later one has 1e-5."""
 _FIELDS_OF_SEGNET = {"scale_filler", "shift_filler", "bn_mode"}
+_FIELDS_OF_JULE = {"scale_filler", "shift_filler", "var_eps", "moving_average", "decay", "engine"}
 
 
 @layer_rule("BatchNorm")
@@ -145,10 +146,14 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     SegNet, ENet, DeconvNet: ``x * scale + shift`` with ``bn_mode: INFERENCE``. With LEARN, the default, ``x`` is
     first normalized with mean and variance of the batch. Blobs: scale and shift, each (1, C, 1, 1).
     The first form of yjxiong states ``moving_average``, and has an eps of 1e-7 unless it says otherwise.
+    JULE, HydraPlus-Net: PSPNet's formula and blobs, with SegNet's fillers; its eps is ``var_eps``. It states ``decay``
+    or ``var_eps``, or a filler and ``moving_average``.
+    With ``--fork happynear``, the fourth blob is 1 / sqrt(variance + eps).
     Bottoms: (N, C, ...), of SegNet up to four axes. Tops: one, of the same shape; with LEARN optionally mean and
     variance of the batch, (1, C, 1, 1).
-    Source: hszhao/PSPNet, alexgkendall/caffe-segnet and yjxiong/caffe 91ee5588 ``src/caffe/layers/bn_layer.cpp``;
-    over 5 axes ZhaofanQiu/pseudo-3d-residual-networks ``caffe_add_layers/src/bn_layer.cpp``.
+    Source: ``src/caffe/layers/bn_layer.cpp`` of hszhao/PSPNet, alexgkendall/caffe-segnet, yjxiong/caffe 91ee5588,
+    jwyang/JULE-Caffe and (``.cu``) happynear/caffe-windows; over 5 axes ZhaofanQiu/pseudo-3d-residual-networks
+    ``caffe_add_layers/src/bn_layer.cpp``.
     """
     expect_axes(layer, 0, x, "(N, C, ...)", 2, MOST_AXES)
     if not layer.param.moving_average:
@@ -166,15 +171,28 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
 def _bn_of_pspnet(build: LayerBuilder, layer: Layer, x: Value) -> Value:
     names: dict[str, Purpose] = {"slope": "scale", "bias": "bias", "mean": "mean", "variance": "variance"}
     fillers = {"slope": _constant(1), "bias": _constant(0)} | _fillers_that_are_set(layer, "slope", "bias")
+    if _is_of_jule(layer):
+        own = _fillers_that_are_set(layer, "scale", "shift")
+        fillers |= {name: own[of] for name, of in (("slope", "scale"), ("bias", "shift")) if of in own}
     slope, bias, mean, variance = (
         _per_channel(build, layer, x, index, name, fillers.get(name), kind)
         for index, (name, kind) in enumerate(names.items())
     )
-    is_first_form = layer.param.HasField("moving_average") and not layer.param.HasField("eps")
-    eps = _EPS_OF_FIRST_YJXIONG if is_first_form else float(layer.param.eps)
+    eps = _eps_of_bn(layer)
+    if build.options.fork == "happynear":
+        with np.errstate(all="ignore"):
+            variance, eps = map_elements(lambda inverse: inverse**-2.0, variance), 0.0
     scale, shift = _scale_and_shift(_ChannelStatistics(mean, variance, eps), slope, bias)
     build.set_equivalent_blobs(layer, scale, shift, 0.0, 1 - eps)
     return affine(build, x, scale, shift)
+
+
+def _eps_of_bn(layer: Layer) -> float:
+    param = layer.param
+    if _is_of_jule(layer):
+        return float(param.var_eps)
+    is_first_form = param.HasField("moving_average") and not param.HasField("eps")
+    return _EPS_OF_FIRST_YJXIONG if is_first_form else float(param.eps)
 
 
 def _bn_of_segnet(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
@@ -207,6 +225,9 @@ def _per_channel(
 def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
     """Whether it is PSPNet's layer: its blobs, or the fields that the file states, are PSPNet's."""
     fields = {field.name for field, _ in layer.param.ListFields()}
+    if _is_of_jule(layer):
+        _refuse_unlike_jule(fields)
+        return True
     of_pspnet, of_segnet = fields & _FIELDS_OF_PSPNET, fields & _FIELDS_OF_SEGNET
     if of_pspnet and of_segnet:
         raise NetError(
@@ -219,6 +240,29 @@ def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
     if layer.blobs is not None and len(layer.blobs) in (2, 4):
         return len(layer.blobs) == 4
     return which_fork(build, layer, "pspnet") == "pspnet"
+
+
+def _is_of_jule(layer: Layer) -> bool:
+    """Whether it has the fillers of SegNet's layer and the statistics of PSPNet's."""
+    fields = {field.name for field, _ in layer.param.ListFields()}
+    has_average = "moving_average" in fields and fields & {"scale_filler", "shift_filler"}
+    return bool(fields & {"decay", "var_eps"} or has_average)
+
+
+def _refuse_unlike_jule(fields: set[str]) -> None:
+    unlike = fields - _FIELDS_OF_JULE
+    if unlike:
+        raise NetError(
+            f"states {min(unlike)} and {min(fields & _FIELDS_OF_JULE)}",
+            because="the first belongs to another BN than the second, which JULE and HydraPlus-Net have",
+            fix="remove the fields of the layer that is not meant",
+        )
+    if "moving_average" not in fields:
+        raise NetError(
+            "states no moving_average",
+            because="without it, some forks read stored statistics, others compute those of the batch",
+            fix="state moving_average: true if the net was tested with stored statistics",
+        )
 
 
 def _fillers_that_are_set(layer: Layer, *names: str) -> dict[str, Message]:

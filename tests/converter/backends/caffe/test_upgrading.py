@@ -215,6 +215,9 @@ def test_blobs_lose_the_ones_of_their_four_sizes(tmp_path: Path) -> None:
 RESPELLED = {
     "hole_h: 2 hole_w: 2": "dilation: 2",
     "hole_h: 2 hole_w: 3": "dilation: 2 dilation: 3",
+    "kstride: 2": "dilation: 2",
+    "kstride_h: 2 kstride_w: 1": "dilation: 2 dilation: 1",
+    "dilation_h: 3 dilation_w: 2": "dilation: 3 dilation: 2",
     "pad_t: 1 pad_b: 1 pad_l: 2 pad_r: 2": "pad_h: 1 pad_w: 2",
     'weight_filler { type: "diagonal" diag_val: 2 }': "weight_filler { }",
 }

@@ -175,6 +175,22 @@ REFUSALS = [
     ),
     Message(
         "BN",
+        "bn_param { bn_mode: LEARN decay: 0.05 }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BN): states bn_mode and decay\n'
+        "  because the first belongs to another BN than the second, which JULE and HydraPlus-Net have\n"
+        "  fix: remove the fields of the layer that is not meant",
+    ),
+    Message(
+        "BN",
+        "bn_param { scale_filler { value: 1 } decay: 0.05 }",
+        [(2, 3)],
+        'net.prototxt:2: layer "op" (BN): states no moving_average\n'
+        "  because without it, some forks read stored statistics, others compute those of the batch\n"
+        "  fix: state moving_average: true if the net was tested with stored statistics",
+    ),
+    Message(
+        "BN",
         "bn_param { moving_average: false }",
         [(2, 3)],
         'net.prototxt:2: layer "op" (BN): moving_average is false, expected true\n'
