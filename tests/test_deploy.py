@@ -80,7 +80,7 @@ def test_every_input_needs_a_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         'error: train_val.prototxt: a shape is given for "image", which is not an input\n'
         "  fix: name one of the inputs: data, cont\n"
         'train_val.prototxt: the file states no shape for the inputs "data" (line 21), "cont" (line 21)\n'
-        "  fix: give the shapes: --shape data:NxCxHxW --shape cont:TxN; the layers fit with --shape data:40x16x32x16"
+        "  fix: give the shapes: --shape data:40xCxHxW --shape cont:40xN; the layers fit with --shape data:40x16x32x16"
         ' --shape cont:40x16 ("data (40, 16, 32, 16), cont (40, 16)" is in the file or its name)\n'
         "2 problems\n"
     )

@@ -94,6 +94,13 @@ def shape_from_fields(entry: LayerEntry, top: int, *, has_frames: bool = False) 
     return (batch, channels, *size)
 
 
+def first_size(entry: LayerEntry) -> PartialShape | None:
+    """The size of the first axis, if the file says no more of the tops, not even how many axes they have."""
+    batch = _first(_numbers_of_fields(entry), _BATCH)
+    is_open = layer_type(entry.message.type).labels_from is None
+    return (batch,) if is_open and batch else None
+
+
 def wrong_sizes(entry: LayerEntry, file: str) -> tuple[Finding, ...]:
     """The mistakes in fields that state a size: the shape lacks what they were to say."""
     return (*_misread_sizes(entry), *_zeros(entry, file))

@@ -12,7 +12,13 @@ from functools import cached_property
 
 from prototrt.caffe_proto.common.errors import NetError
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.net.data_layers import PartialShape, is_source, shape_from_fields, wrong_sizes
+from prototrt.caffe_proto.net.data_layers import (
+    PartialShape,
+    first_size,
+    is_source,
+    shape_from_fields,
+    wrong_sizes,
+)
 from prototrt.caffe_proto.net.training_roles import Roles, roles_of, weight_of
 from prototrt.caffe_proto.net.untangle import untangle
 from prototrt.caffe_proto.net.wiring import Wiring, facts_of, is_measure
@@ -143,7 +149,8 @@ class _Cut:
         layers = [
             self._input(entry, number, shapes[blobs[number]], alone=len(numbers) == 1) for number in numbers
         ]
-        in_file = {blob: shape for blob, shape in shapes.items() if shape is not None}
+        sizes = {blob: shape or first_size(entry) for blob, shape in shapes.items()}
+        in_file = {blob: each for blob, each in sizes.items() if each}
         return _Replacement(layers, [*dropped, *became], in_file)
 
     def _input(

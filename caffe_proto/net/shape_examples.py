@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 from types import MappingProxyType
 
 from prototrt.caffe_proto.common.errors import MissingShapesError
@@ -33,8 +34,8 @@ def example_shape(
     letters = [int(size) if size.isdecimal() else size for size in _axes(blob, layers).split("x")]
     dims = sizes.get(blob, ())
     if len(dims) != len(letters):
-        return letters
-    return [letter if size is None else size for letter, size in zip(letters, dims, strict=True)]
+        dims = dims[:1]
+    return [letter if size is None else size for letter, size in zip_longest(letters, dims)]
 
 
 def missing_shapes_error(

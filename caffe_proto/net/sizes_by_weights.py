@@ -61,9 +61,11 @@ def _sizes_by_weights(blob: str, model: Model) -> tuple[Sequence[int | None], La
     partial = model.sizes.get(blob)
     if reader.type == "InnerProduct" and partial and len(partial) > 2:
         return _of_row(partial, count, reader)
-    axes = len(example_shape(blob, model.layers)) if partial is None else len(partial)
+    if partial is None or len(partial) == 1:
+        example = example_shape(blob, model.layers, model.sizes)
+        partial = tuple(None if isinstance(size, str) else size for size in example)
+    axes = len(partial)
     axis = reader.param.axis if reader.type == "InnerProduct" else 1
-    partial = partial or (None,) * axes
     if (
         not 0 <= axis < axes
         or partial[axis] is not None
@@ -106,7 +108,7 @@ def _keeps_channels(layer: Layer) -> bool:
 
 def _with_sizes(layer: Layer, sizes: Mapping[str, Sequence[int | None]]) -> Layer:
     shapes = [sizes.get(top, (None,)) for top in layer.tops]
-    if any(None in shape for shape in shapes):
+    if any(None in shape or len(shape) == 1 for shape in shapes):  # of one size, the other axes are open
         return layer
     message = type(layer.message)()
     message.CopyFrom(layer.message)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.records import dataclass, field
+from prototrt.caffe_proto.common.visible import visible
 from prototrt.caffe_proto.layer_types import layer_type
 
 Sizes = tuple[int, ...]
@@ -78,8 +79,11 @@ def search_shapes(
     misfits: Misfits,
     pixels: tuple[int, int] | None = None,
     hints: Mapping[str, Sizes] = MappingProxyType({}),
+    beside: Mapping[str, Mapping[str, Sizes]] = MappingProxyType({}),
 ) -> ShapeSearch:
-    """Shapes that fit: those that ``hints`` name, or the most usual ones; or the best of those that were tried.
+    """Shapes that fit: those that ``hints`` name or files ``beside`` the net state, or the most usual ones.
+
+    If none fit, the best of those that were tried.
 
     Images near ``pixels`` come first. What lets layers fit that failed before is kept.
     """
@@ -91,6 +95,8 @@ def search_shapes(
         for words, sizes in hints.items():
             if words not in of_blobs:
                 search.hint(words, sizes)
+        for file, shapes_in_file in beside.items():
+            search.take_shapes(file, shapes_in_file)
     if _reads_lines(layers):
         search.resize(_LINES)
     search.improve(usual_shapes(shapes))
@@ -122,8 +128,8 @@ def search_shapes(
 class ShapeSearch:
     """Tries shapes. ``errors`` are what is wrong with the ``best``.
 
-    ``reached`` is how far it came: the line of the first layer that does not fit. ``words`` hinted at what fits, for
-    the letters ``hinted``.
+    ``reached`` is how far it came: the line of the first layer that does not fit. ``source`` says where what fits is
+    stated, for the letters ``hinted``.
     """
 
     shapes: Letters
@@ -133,7 +139,7 @@ class ShapeSearch:
     reached: tuple[int, int] | None = None
     errors: Sequence[ConversionError] = field(default=())
     fits: bool = False
-    words: str = ""
+    source: str = ""
     hinted: tuple[str, ...] = ()
 
     def take(self, hints: Mapping[str, Sizes]) -> None:
@@ -141,7 +147,7 @@ class ShapeSearch:
         if hints:
             self.improve({**self.best, **{_blob_of(words): sizes for words, sizes in hints.items()}})
         if self.fits:
-            self.words, self.hinted = ", ".join(hints), ("C", "I")
+            self.source, self.hinted = _words_of_file(", ".join(hints)), ("C", "I")
 
     def hint(self, words: str, sizes: Sizes) -> None:
         """Try sizes of images, and their channels and number where nobody states them."""
@@ -149,7 +155,15 @@ class ShapeSearch:
             letters = dict(zip("WHCN", sizes[::-1], strict=False))
             if self._fits_with(letters):
                 self.best, self.fits = self._resized(letters), True
-                self.words, self.hinted = words, tuple(letters)
+                self.source, self.hinted = _words_of_file(words), tuple(letters)
+
+    def take_shapes(self, file: str, shapes: Mapping[str, Sizes]) -> None:
+        """Try the shapes that another file states, where the net leaves sizes open."""
+        of_open_sizes = {name: _sizes_for(self.shapes[name], sizes) for name, sizes in shapes.items()}
+        best = {**self.best, **of_open_sizes}
+        if not (self.fits or self.misfits(best)):
+            self.best, self.fits = best, True
+            self.source, self.hinted = f"as in {visible(file)}", ("C", "I")
 
     def improve(self, shapes: dict[str, Sizes]) -> Sequence[ConversionError]:
         """Keep the shapes if the net fits better than before; return what is wrong with them.
@@ -293,6 +307,19 @@ class ShapeSearch:
     def _pixels(self) -> tuple[int, int]:
         """The height and the width of the best image."""
         return next((shape[-2:] for shape in self.best.values() if len(shape) == 4), (0, 0))
+
+
+def _sizes_for(letters: Sequence[int | str], sizes: Sizes) -> Sizes:
+    """The sizes, but for those that are known; all of them where there are other axes than letters."""
+    if len(letters) != len(sizes):
+        return sizes
+    return tuple(
+        size if isinstance(letter, str) else letter for letter, size in zip(letters, sizes, strict=True)
+    )
+
+
+def _words_of_file(words: str) -> str:
+    return f'"{words}" is in the file or its name'
 
 
 def _blob_of(words: str) -> str:

@@ -17,6 +17,7 @@ from prototrt.caffe_proto.common.errors import (
 from prototrt.caffe_proto.common.records import dataclass, replace
 from prototrt.caffe_proto.common.wording import Option, Together, Worded
 from prototrt.caffe_proto.net.shape_examples import example_shape
+from prototrt.caffe_proto.net.siblings import shapes_beside
 from prototrt.caffe_proto.weights import NoWeights, RandomWeights
 from prototrt.surgery.building.input_sizes import profile_of, shapes_of_options
 from prototrt.surgery.expansion.fitting import Letters, ShapeSearch, Sizes, search_shapes
@@ -49,7 +50,9 @@ class ShapeTrials:
 
     def fit(self, shapes: Letters, pixels: tuple[int, int] | None = None) -> ShapeSearch:
         """Shapes that fit the layers; or the best that were found, and what is wrong with them."""
-        return search_shapes(shapes, self.model.layers, self.misfits, pixels, self.model.size_hints)
+        model = self.model
+        beside = shapes_beside(model.file, shapes) if pixels is None else {}
+        return search_shapes(shapes, model.layers, self.misfits, pixels, model.size_hints, beside)
 
     def misfits(self, shapes: Mapping[str, Sizes]) -> Sequence[ConversionError]:
         """What is wrong with these shapes."""
@@ -120,7 +123,7 @@ def _advise(asking: Sequence[ConversionError], search: ShapeSearch) -> None:
         }
         error.fix = _with_shapes(error.fix, others) if others else error.fix
     last.fix = Worded("{}; the layers fit with {}", last.fix, tried)
-    remarks = [f'"{search.words}" is in the file or its name'] if search.words else []
+    remarks = [search.source] if search.source else []
     remarks += [f"{letter} is a guess" for letter in search.free_letters()]
     if smaller := search.smallest():
         height, width, step = smaller

@@ -17,6 +17,7 @@ from prototrt.tests.small_nets import failure, loaded, op, stored
 DATA = 'layer { name: "d" type: "TYPE" top: "x" FIELDS }\n'
 FLOWS = DATA.replace("TYPE", "FlowData")
 SIZED = FLOWS.replace("FIELDS", "flow_param { batch: 2 } transform_param { crop_size: 6 }")
+HDF5 = 'layer { name: "in" type: "HDF5Data" top: "x" hdf5_data_param { batch_size: 2 } }\n'
 CONVOLUTION = op("Convolution", "convolution_param { num_output: 4 kernel_size: 3 bias_term: false }")
 GROUPED = op("Convolution", "convolution_param { num_output: 4 kernel_size: 3 group: 2 bias_term: false }")
 DECONVOLUTION = op("Deconvolution", "convolution_param { num_output: 4 kernel_size: 3 bias_term: false }")
@@ -51,7 +52,9 @@ TOLD: dict[str, tuple[str, tuple[int, ...], tuple[Any, ...]]] = {  # net, shape 
         SIZED + op("Concat", bottoms=["x", "x"], tops=["c"]).replace('"op"', '"c"')
         + CONVOLUTION.replace('"x"', '"c"'), (4, 20, 3, 3), (2, "C", 6, 6),
     ),
-    "a product of other rows": (SIZED + PRODUCT, (4, 35), ("N", "I")),
+    "a product of rows of a file": (HDF5 + PRODUCT, (4, 35), (2, 35)),
+    "images of a file": (HDF5 + CONVOLUTION, (4, 20, 3, 3), (2, 20, "H", "W")),
+    "a product of other rows": (SIZED + PRODUCT, (4, 35), (2, "I")),
 }  # fmt: skip
 
 

@@ -200,6 +200,50 @@ def test_what_is_proposed_fits(case: str, tmp_path: Path) -> None:
         assert prototrt.rewrite(model, shapes=eval(proposed[1])).inputs
 
 
+BESIDE = {
+    "what the net leaves open": (
+        'layer { name: "in" type: "Data" top: "data" data_param { batch_size: 7 } }' + CONV,
+        {"deploy.prototxt": image(1, 1, 28, 24)},
+        "(7, 1, 28, 24)} (as in deploy.prototxt, smaller images fit down to 9x5)",
+    ),
+    "the most similar name": (
+        DATA + CONV,
+        {"a.prototxt": image(1, 2, 9, 9), "net_deploy.prototxt": image(1, 1, 28, 28)},
+        "(1, 1, 28, 28)} (as in net_deploy.prototxt, smaller images fit down to 5x5)",
+    ),
+    "only what fits": (
+        DATA + MAPS,
+        {"deploy.prototxt": image(1, 3, 28, 28)},
+        "(1, 9, 224, 224)} (smaller images fit down to 1x1)",
+    ),
+    "other axes": (
+        DATA + 'layer { name: "t" type: "TanH" bottom: "data" top: "t" }',
+        {"x.pt": image(5, 6, 7)},
+        "(5, 6, 7)} (as in x.pt)",
+    ),
+    "nothing": (
+        "# 1x1x30x40\n" + DATA + CONV,
+        {
+            "a.prototxt": "layer {",
+            "b.prototxt": image(1, 0, 9, 9),
+            "c.txt": image(1, 1, 9, 9),
+            "d.pt": "\0input",
+        },
+        '(1, 1, 30, 40)} ("1x1x30x40" is in the file or its name, smaller images fit down to 5x15)',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_shapes_of_other_files_in_the_folder_are_proposed(case: str, tmp_path: Path) -> None:
+    net, others, proposed = BESIDE[case]
+    for name, text in others.items():
+        (tmp_path / name).write_text(text)
+    model = loaded(tmp_path, net, random_weights=1)
+    message = failure(lambda: prototrt.rewrite(model))
+    assert message.endswith(f'the layers fit with shapes={{"data": {proposed}')
+
+
 def test_images_are_as_large_as_the_weights_of_an_inner_product(tmp_path: Path) -> None:
     """No usual size: a square first, else what is nearest to one."""
     net = (

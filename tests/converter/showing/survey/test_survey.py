@@ -236,7 +236,7 @@ REFUSED_BY_THE_RUN = {
     "prototxt: nets/piece.prototxt\n    random-weights: 1": (
         "needs a shape",
         'nets/piece.prototxt:1: layer "f" (TanH), bottom "x": no layer before this one makes it\n'
-        "  fix: make it an input: shapes: {x: NxCxHxW}",
+        "  fix: make it an input: shapes: {x: 2x3}; the layers fit with shapes: {x: 2x3} (as in field.prototxt)",
     ),
     "prototxt: nets/whole.prototxt\n    random-weights: 1\n    keep-float: [none]": (
         "does not convert",
