@@ -24,7 +24,7 @@ from prototrt.caffe_proto.common.errors import (
     silent,
 )
 from prototrt.caffe_proto.common.records import dataclass, replace
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded, no_effect
 from prototrt.caffe_proto.layer_types import layer_type
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.files.companions.manifest import content_of, digest_of
@@ -89,6 +89,14 @@ def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
     return None if exact == options else rewrite(model, options=exact)
 
 
+def doubts_of(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the writing of a product showed: where its verification proves little, and an operator asked for in vain."""
+    doubts = tuple(manifest.get("verification", {}).get("warnings", ()))
+    if manifest.get("onnx", {}).get("recurrent_operators") != 0:
+        return doubts
+    return (*doubts, no_effect([Option("onnx_lstm")], "no recurrence of the net equals an operator of ONNX"))
+
+
 @dataclass(frozen=True)
 class Converted:
     """A conversion that succeeded: the net, its graph, and what was written.
@@ -117,8 +125,8 @@ class Converted:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Where the verification proves little."""
-        return tuple(self.manifest.get("verification", {}).get("warnings", ()))
+        """What only its writing showed."""
+        return doubts_of(self.manifest)
 
     @property
     def files(self) -> list[str]:

@@ -147,9 +147,10 @@ class Product:
     def rewrite_options(self, options: RewriteOptions) -> RewriteOptions:
         """The options of ``rewrite``, as the target needs them."""
         nms = None if self.target is None else self.target.nms
+        implied = ("nms",) if nms else ()
         is_module = self.model_suffix == ".py" and not self.is_program
         has_operators = self.exporting.onnx_lstm or (is_module and options.sequence == "auto")
-        return replace(options, nms=nms or options.nms, for_operators=has_operators)
+        return replace(options, nms=nms or options.nms, implied=implied, for_operators=has_operators)
 
     def write(
         self, graph: Graph, progress: Progress | None = None, truth: Graph | None = None

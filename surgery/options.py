@@ -18,7 +18,7 @@ from prototrt.caffe_proto.common.options import (
     only_in_python,
     option,
 )
-from prototrt.caffe_proto.common.records import dataclass
+from prototrt.caffe_proto.common.records import dataclass, fields
 from prototrt.caffe_proto.common.wording import Command, Option, SizeSymbol, Worded
 from prototrt.caffe_proto.forks import Fork
 
@@ -216,6 +216,9 @@ class RewriteOptions(Options):
     max_memory: str | None = option(
         "Memory limit for constants that the net itself makes; by default 80 % of the memory.", shown="SIZE"
     )
+    implied: Names = only_in_python(
+        "Options that another one, or a step, chooses: nobody is told where these have no effect.", ()
+    )
     require_weights: bool = only_in_python("If false, a net without weights gets zeros.", True)
     for_operators: bool = only_in_python(
         "Keep a recurrence of one step, so that the LSTM, GRU or RNN of ONNX or PyTorch can be written for it.",
@@ -255,6 +258,12 @@ class RewriteOptions(Options):
                 Worded("{} and {} are both given", Option("scales"), Option("calibration_cache")),
                 fix=Worded("leave out {}", Option("calibration_cache")),
             )
+
+    def chosen_options(self, *names: str) -> list[Option]:
+        """Those of the options that the user chose: not their defaults, and not what follows from others."""
+        usual = {each.name: each.default for each in fields(self)}
+        chosen = [name for name in names if getattr(self, name) != usual[name] and name not in self.implied]
+        return [Option(name) for name in chosen]
 
     @property
     def is_quantized(self) -> bool:

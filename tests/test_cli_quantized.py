@@ -53,8 +53,7 @@ def test_options_for_8_bits_are_told_to_change_nothing_without(
     name, *options = command.split()
     forgotten = done(name, DEPLOY, WEIGHTS, "--scales", "scales.json", "--keep-float", "ip1", *options)
     assert forgotten.stderr == (
-        "warning: --scales changes nothing with --precision fp32: it is for 8 bits\n"
-        "warning: --keep-float changes nothing with --precision fp32: it is for 8 bits\n"
+        "warning: --scales, --keep-float have no effect: the precision is neither int8 nor fp8\n"
     )
 
 

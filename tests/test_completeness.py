@@ -35,6 +35,7 @@ from prototrt.converter.options import (
 )
 from prototrt.converter.showing.views.stages import ShownStage
 from prototrt.surgery.expansion.frameworks import framework_by_name
+from prototrt.surgery.expansion.idle_options import PURPOSES
 from prototrt.surgery.ir import Op, walk
 from prototrt.surgery.options import RewriteOptions
 from prototrt.tests.converter.test_families import PRIMITIVES
@@ -81,6 +82,44 @@ def test_every_option_is_given_by_a_test() -> None:
         if not given & set(option.opts)
     ]
     assert forgotten == []
+
+
+TOLD_ELSEWHERE = {"dynamic", "layout", "onnx_lstm", "precision", "seed", "stage", "stages"}
+"""Options of which a warning of their own says where they change nothing."""
+WITH_AN_EFFECT = {
+    "the source of a net, and of its weights": "allow_unknown define level overrides phase random_weights trust",
+    "its inputs and outputs, which are refused where they do not fit": (
+        "keep_constant max_shapes min_shapes opt_shapes outputs plugin recurrences replace shapes sizes stream"
+    ),
+    "a limit or a permission, which most nets keep": (
+        "allow_gpu_fallback atol auto_keep budget force keep_batch_norm max_memory max_size older_than rtol strict tf32"
+    ),
+    "an engine or a model, refused for other products": (
+        "backend builder_optimization_level compute_capabilities device export_layer_info"
+        " hardware_compatibility_level mem_pool_size opset profiles profiling_verbosity refit runtime_cache"
+        " strip_weights target timing_cache_file use_dla_core version_compatible"
+    ),
+    "data, refused where they are of another kind": (
+        "calls channels data_loader draw expect inputs labels mean merge method old_config resize scale"
+    ),
+    "a file or a folder that is written": (
+        "cache emit_header export_cache file folder remainder report_json report_junit report_md repository"
+        " weights_file"
+    ),
+    "what a command does": (
+        "dry_run is_opened jobs keep_going layer layer_times layers max_batch_size name naming on only platform"
+        " print_after reader scheduler verification verify ways"
+    ),
+    "what is shown": "as_json debug markdown quiet shown verbose version",
+}
+
+
+def test_every_option_has_an_effect_on_any_net_or_is_told_to_have_none() -> None:
+    told = TOLD_ELSEWHERE.union(*(purpose.options for purpose in PURPOSES))
+    known = {name for names in WITH_AN_EFFECT.values() for name in names.split()}
+    taken = {str(option.name): f"{path} {option.opts[0]}" for path, option in options(cli.main, "prototrt")}
+    assert [spelling for name, spelling in taken.items() if name not in told | known] == []
+    assert (told & known, (told | known) - taken.keys()) == (set(), set())
 
 
 def test_every_option_of_a_call_is_given_by_a_test() -> None:

@@ -126,6 +126,12 @@ class ShortText(str):
         return ShortText, (self.short, self.whole)
 
 
+def no_effect(options: Sequence[Option], because: str) -> Worded:
+    """The warning of options that change nothing. It names no file: models of a list may share it."""
+    have = "has" if len(options) == 1 else "have"
+    return Worded("{} {} no effect: {}", Worded.joined(", ", options), have, because)
+
+
 def plural(count: int, thing: str) -> str:
     """As in ``1 bottom`` and ``2 bottoms``."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.common.wording import Option, Worded, plural
+from prototrt.caffe_proto.forks import Fork
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.blob_numbers import count_not_finite, filler_numbers, filler_text
 from prototrt.surgery.building.builder import Builder
@@ -43,7 +44,9 @@ class LayerBuilder(Builder):
         super().__init__(reserved=tops, layers=[layer.name for layer in model.layers])
         self.weights = model.weights
         self.options = options
-        self.settings = Settings.from_source(options.settings)
+        self.heeded: set[str] = set()
+        """Which of the options some layer has asked for that has a use for them."""
+        self._settings = Settings.from_source(options.settings)
         self.sizes_of_inputs = inputs
         self.size_names = inputs.size_names()
         self.memory = SharedMemory()
@@ -61,11 +64,26 @@ class LayerBuilder(Builder):
         self.without_weights: dict[str, None] = {}
         """Layers which need weights although no weights were given."""
         self.used_states: set[str] = set()
-        """Which of the arrays in ``options.state_arrays`` were asked for."""
+        """The states that may come from outside, by the names that ``options.state_arrays`` has for them."""
         self.mean_files: list[str] = []
         self._read: list[Value] = []
         self._unread = 0
         self._owned: dict[tuple[str, int], Array] = {}
+
+    def heed(self, name: str) -> Any:
+        """The user's choice of an option, for a layer that depends on it: what no layer asks for is told to be idle."""
+        self.heeded.add(name)
+        return getattr(self.options, name)
+
+    def heed_fork(self, *forks: Fork) -> Fork | None:
+        """The fork that the user names, if it is one of these, in which the layer has a meaning of its own."""
+        return self.heed("fork") if self.options.fork in forks else None
+
+    @property
+    def settings(self) -> Settings:
+        """The numbers that the model's program kept elsewhere."""
+        self.heeded.add("settings")
+        return self._settings
 
     def begin(self, layer: Layer) -> None:
         """Make this layer the origin of the nodes and parameters that follow."""

@@ -48,9 +48,9 @@ class Caffe(Framework):
         is_namesake = rule is not None and not takes_bottoms(rule, layer)
         return self.user_rule_of(layer) or (None if is_namesake else rule)
 
-    def user_rule_of(self, layer: Layer) -> LayerRule | None:
+    def rule_in_file(self, layer: Layer) -> LayerRule | None:
         of_class = self.user_rules.python.get(python_name(layer)) if layer.type == "Python" else None
-        return super().user_rule_of(layer) or of_class
+        return super().rule_in_file(layer) or of_class
 
     def name_of(self, layer: Layer) -> str:
         return f"Python {python_name(layer)}" if layer.type == "Python" else layer.type

@@ -24,6 +24,7 @@ from prototrt.surgery.building.layer_rules import check_bottoms, replacement, ru
 from prototrt.surgery.building.limits import refuse_size
 from prototrt.surgery.expansion.blob_values import BlobValues
 from prototrt.surgery.expansion.frameworks import Framework, framework_by_name
+from prototrt.surgery.expansion.idle_options import ExpandedNet, idle_options
 from prototrt.surgery.expansion.live_outputs import fed_net, refuse_dead_end, remarks_on_inputs
 from prototrt.surgery.expansion.needed_layers import (
     NeededPart,
@@ -224,7 +225,8 @@ def _graph(model: Model, part: NeededPart, expander: Expander) -> Graph:
         warnings=(
             *graph.warnings,
             *remarks_on_inputs(model, part, options, framework),
-            *remarks(model, part.layers, graph, options, framework),
+            *remarks(model, part.layers, graph, options),
+            *idle_options(ExpandedNet(part.layers, framework, build, graph)),
         ),
         left_out=tuple(part.left_out),
         net_inputs=inputs_of(model),

@@ -55,10 +55,14 @@ class Framework(ABC):
 
     def user_rule_of(self, layer: Layer) -> LayerRule | None:
         """The rule that the user gives for the layer or for its type, if there is one."""
-        of_type = self.user_rules.layers.get(layer.type)
+        of_type = self.rule_in_file(layer)
         if layer.type in self.plugins and not isinstance(of_type, PluginRule):
             of_type = PluginRule(layer.type)
         return self.replacements.get(layer.name) or of_type
+
+    def rule_in_file(self, layer: Layer) -> LayerRule | None:
+        """The rule that the user's file has for the layer, or None."""
+        return self.user_rules.layers.get(layer.type)
 
     def kind_of(self, layer: Layer) -> str:
         """The name in messages for layers without a rule, such as this one."""

@@ -188,9 +188,7 @@ def with_advice(
     return error
 
 
-def remarks(
-    model: Model, layers: Sequence[Layer], graph: Graph, options: RewriteOptions, framework: Framework
-) -> Iterator[str]:
+def remarks(model: Model, layers: Sequence[Layer], graph: Graph, options: RewriteOptions) -> Iterator[str]:
     """Warnings about the net as a whole, of which these layers were expanded."""
     needed = {top for layer in layers for top in layer.tops}
     for name in inputs_of(model):
@@ -198,8 +196,6 @@ def remarks(
             yield f'{model.file}: input "{name}" is not needed for the outputs'
     if options.dynamic and graph.symbols:
         yield Worded("{}: {}", model.file, sizes_text(options, graph.symbols))
-    if options.preprocess and not any(map(framework.transforms, layers)):
-        yield f"{model.file}: nothing to preprocess: no data layer states a mean or a scale"
     if options.state != "bind" and graph.recurrences:
         names = listed([pair.input.name for pair in graph.recurrences])
         yield Worded(
@@ -208,13 +204,6 @@ def remarks(
             Option("state"),
             names,
         )
-    for name in ("scales", "calibration_cache", "quantize_all", "keep_float"):
-        if getattr(options, name) and not options.is_quantized:
-            yield Worded(
-                "{} changes nothing with {}: it is for 8 bits",
-                Option(name),
-                Option("precision", options.precision),
-            )
 
 
 def sources_of(model: Model, framework: Framework, build: LayerBuilder) -> tuple[Source, ...]:

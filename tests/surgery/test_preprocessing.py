@@ -114,7 +114,7 @@ def test_mirroring_is_left_out() -> None:
 
 def test_nothing_to_preprocess() -> None:
     assert graph_of("crop_size: 2").warnings[-1] == (
-        "net/net.prototxt: nothing to preprocess: no data layer states a mean or a scale"
+        "preprocess has no effect: no data layer states a mean or a scale"
     )
 
 

@@ -16,7 +16,7 @@ def expand_for(option: Option, model: Model, options: RewriteOptions) -> Expansi
     """The expansion that the option needs, with recurrent layers as loops. Raises ``ConversionError``."""
     try:
         with silent():
-            return expand(model, options=replace(options, sequence="loop"))
+            return expand(model, options=replace(options, sequence="loop", implied=("sequence",)))
     except ConversionError as error:
         errors = distinct([error])
         for each in errors:

@@ -13,7 +13,7 @@ from prototrt.caffe_proto import Layer, Model
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError
 from prototrt.caffe_proto.common.options import PathLike
 from prototrt.caffe_proto.common.records import dataclass, field, replace
-from prototrt.caffe_proto.common.wording import Option, Together, Worded
+from prototrt.caffe_proto.common.wording import Option, Together, Worded, no_effect
 from prototrt.caffe_proto.net.bvlc import doubts, respell
 from prototrt.caffe_proto.net.deploy_text import deploy_layers, net_text, transformations
 from prototrt.caffe_proto.recognition import open_input, text_of_prototxt
@@ -162,11 +162,18 @@ def _upgrade(
     placed = dict(comments.layers)
     warnings = [*model.warnings, *transformations(model)]
     steps, marks = {}, list[MarkedRecurrence]()
+    idle = rewriting.chosen_options("cont", "force", "dynamic")
     if stage == "rewritten":
         from prototrt.converter.backends.caffe.plain import UnrolledLayers
 
         unrolled = UnrolledLayers(model, rewriting)
         steps, marks = unrolled.steps, unrolled.recurrences
+        if not steps:
+            warnings.append(no_effect([Option("stage"), *idle], "the net has no recurrent layer"))
+    elif idle:
+        warnings.append(
+            no_effect(idle, Worded("the net is not written with {}", Option("stage", "rewritten")))
+        )
     inputs: list[CaffeLayer] = []
     layers: list[CaffeLayer] = []
     for layer, message in zip(model.layers, messages, strict=True):

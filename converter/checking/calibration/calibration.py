@@ -53,7 +53,9 @@ def calibrate(model: Model, options: CalibrateOptions, *, every_blob: bool = Fal
     With ``every_blob`` those of all other values, too: tables of other programs have them. Raises ``ConversionError``.
     """
     method = Method.of(options.method)
-    options_of_net = replace(options.rewriting or RewriteOptions(), sequence="loop", precision="fp32")
+    options_of_net = replace(
+        options.rewriting or RewriteOptions(), sequence="loop", precision="fp32", implied=("sequence",)
+    )
     graph = quantizable(model, options=options_of_net)
     names = quantizable_values(graph)
     if every_blob:  # those that the float32 graph has, too, before BatchNorm and Scale are folded

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TypeAlias
 
 from prototrt.caffe_proto.common.errors import NetError, Origin, ShapeError, UnreadableFileError
-from prototrt.caffe_proto.common.wording import Option, Worded, listed
+from prototrt.caffe_proto.common.wording import Option, Worded, listed, no_effect
 from prototrt.caffe_proto.weights.npz import ArrayHeader
 from prototrt.converter.checking.calibration.saturation import saturation_warnings
 from prototrt.converter.checking.verification.comparison import (
@@ -136,7 +136,8 @@ def data_of_calls(graph: Graph, options: VerifyOptions) -> Data:
         return Data(lambda: iter([calls]))
     data = some_calls(options, Signature.of_graph(graph), options.calls)
     read = [*data.calls()]
-    return Data(lambda: iter([read]), warnings=data.warnings)
+    idle = [] if options.seed == VerifyOptions.seed else [no_effect([Option("seed")], "the inputs are given")]
+    return Data(lambda: iter([read]), warnings=(*data.warnings, *idle))
 
 
 def _watch(graphs: Graphs) -> Graphs:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prototrt.caffe_proto import load
 from prototrt.caffe_proto.common.errors import ConversionError
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded, listed
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.files.writing.files import refuse_overwriting
 from prototrt.converter.files.writing.side_files import product_files, refuse_foreign
@@ -79,10 +79,12 @@ def survey_models(models: str, options: BatchOptions) -> Survey:
 
 
 def warnings_of(options: BatchOptions, result: BatchResult) -> list[str]:
-    """What models warn of, and what was asked in vain."""
-    texts = [
-        f"{outcome.entry.name}: {warning}" for outcome in result.outcomes for warning in outcome.warnings
-    ]
+    """What models warn of, each warning once, and what was asked in vain."""
+    named: dict[str, list[str]] = {}
+    for outcome in result.outcomes:
+        for warning in dict.fromkeys(outcome.warnings):
+            named.setdefault(warning, []).append(outcome.entry.name)
+    texts: list[str] = [Worded("{}: {}", listed(names), warning) for warning, names in named.items()]
     needy = [outcome.entry.name for outcome in result.outcomes if outcome.entry.needs]
     if needy and options.scheduler is None:
         texts.append(

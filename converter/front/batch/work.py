@@ -8,9 +8,10 @@ import traceback
 from typing import Any
 
 from prototrt.caffe_proto.common.errors import ConversionError, OptionsError, silent
+from prototrt.caffe_proto.common.wording import worded
 from prototrt.converter.checking.machines.memory import refuse_large_values
 from prototrt.converter.checking.verification.verify import verify_files
-from prototrt.converter.conversion import PreparedConversion, begin_conversion
+from prototrt.converter.conversion import PreparedConversion, begin_conversion, doubts_of
 from prototrt.converter.front.batch.entry import Entry, Outcome, Status
 from prototrt.converter.front.batch.keys import options_of
 from prototrt.converter.front.batch.watch import too_large_a_file
@@ -62,7 +63,8 @@ def _conversion_facts(entry: Entry) -> tuple[tuple[str, ...], dict[str, Any]]:
         verification.refuse()
         warnings, checks = (*warnings, *verification.warnings), verification.as_dict()
     manifest = conversion.write()
-    return warnings, {
+    doubts = [worded(doubt, list_words) for doubt in doubts_of(manifest)]
+    return (*warnings, *doubts), {
         "caffe_layers": len(conversion.model.layers),
         "nodes": manifest["nodes"],
         "bytes": sum(map(os.path.getsize, entry.written_files().values())),

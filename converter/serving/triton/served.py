@@ -85,7 +85,7 @@ def serve(model: Model, rewriting: RewriteOptions, asked: TritonOptions) -> Serv
     """Rewrite a net for a server. Raises ``ConversionError`` for a net that the platform cannot serve."""
     options = rewriting
     if rewriting.state_arrays:  # cont would clear them in the first step of a sequence
-        options = replace(rewriting, state="bind", cont="drop")
+        options = replace(rewriting, state="bind", cont="drop", implied=("cont",))
     fixed = rewrite(model, options=replace(options, cont="keep"))
     result = _serve_batches(model, options, asked, fixed)
     names = _control_names(model, options, result.graph)

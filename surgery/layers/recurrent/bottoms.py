@@ -166,7 +166,7 @@ def read_bottoms(
         raise _wrong_count(layer, first, expected)
     statics = rest[: len(rest) - len(expected.states)]
     initial = rest[len(statics) :]
-    drops_cont = build.options.cont == "drop"
+    drops_cont = cont is not None and build.heed("cont") == "drop"
     bottoms = RecurrentBottoms(
         build,
         layer,

@@ -36,7 +36,8 @@ def lstm_of_forks(build: LayerBuilder, layer: Layer, x: Value, clip: Value | Non
     cont = None if clip is None else _as_cont(build, layer, clip, steps, streams)
     stack = Stack([[_read(build, layer, hidden, inputs)]])
     states = LayerStates(build, stack.state_shapes(streams), sequence, always_zero=clip is None)
-    read = StackInputs(sequence, None if build.options.cont == "drop" else cont)
+    drops_cont = cont is not None and build.heed("cont") == "drop"
+    read = StackInputs(sequence, None if drops_cont else cont)
     ran = run_stack(build, stack, read, states.initial)
     states.leave(ran.states)
     shape = (*x.shape[:2], hidden) if len(x.shape) == 3 else (x.shape[0], hidden)

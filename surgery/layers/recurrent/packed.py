@@ -45,7 +45,7 @@ def packed_recurrence(
     sequence = build.reshape(x, (*x.shape[:2], inputs), hint="x")
     states = LayerStates(build, stack.state_shapes(streams), sequence)
     initial = states.initial
-    if cont is not None and build.options.cont != "drop":
+    if cont is not None and build.heed("cont") != "drop":
         initial = [[_reset(build, cont, state) for state in each] for each in initial]
     ran = run_stack(build, stack, StackInputs(sequence), initial)
     states.leave(ran.states)

@@ -34,6 +34,7 @@ class LayerStates:
     ) -> None:
         self.build, self.x, self.streams = build, x, x.shape[1]
         self.names, self.is_exposed = list(shapes), bool(exposed)
+        self.is_always_zero = always_zero
         self.fixed_to = "zero" if always_zero else build.options.state
         self.initial = [[value] for value in exposed] or [
             [
@@ -61,6 +62,8 @@ class LayerStates:
         return f"{self.build.origin.layer}_{state}{number}_{when}"
 
     def _input(self, name: str, shape: Shape) -> Value:
+        if not self.is_always_zero:
+            self.build.used_states.add(name)
         if self.fixed_to == "bind":
             return self.build.state_input(name, shape)
         if self.fixed_to == "zero":
@@ -75,7 +78,6 @@ class LayerStates:
     def _stored_state(self, name: str, shape: Shape) -> Array:
         """An initial state from the user's file: (directions, N or 1, ...); 1 means the same for all streams."""
         arrays = self.build.options.state_arrays
-        self.build.used_states.add(name)
         if name not in arrays:
             raise NetError(
                 f'no initial state "{name}" is given',

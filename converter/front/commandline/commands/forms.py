@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prototrt.caffe_proto.common.shell_words import joined
+from prototrt.caffe_proto.common.wording import no_effect
 from prototrt.caffe_proto.options import LoadOptions
 from prototrt.converter.front.commandline.command import command
 from prototrt.converter.front.commandline.options.common import text_target_option
@@ -58,7 +59,8 @@ def deploy(model: str, loading: LoadOptions, rewriting: RewriteOptions, file: st
     from prototrt.surgery.building.input_sizes import shapes_of_options
 
     net = steps.deploy(load(model, options=loading), shapes_of_options(rewriting))
-    warn(net.warnings)
+    idle = rewriting.chosen_options("dynamic")
+    warn([*net.warnings, *([no_effect(idle, "a prototxt states one size for each axis")] if idle else [])])
     write_text(file, net.text, prototxt)
     if file is not None:
         tell_written(file)
