@@ -173,6 +173,7 @@ _ROWS = (
         without_parameters=True,
         keeps_axes=True,
     ),
+    LayerType("Correlation1D", ("correlation_param",)),
     LayerType("ChannelScale", keeps_axes=True, example=("NxCxHxW", "Nx1xHxW")),
     LayerType("ExpMax", keeps_axes=True),
     LayerType("SpatialProduct", without_parameters=True, keeps_axes=True, example=("NxCxHxW", "Nx1xHxW")),

@@ -54,6 +54,7 @@ from prototrt.surgery.detection.rows import (
 from prototrt.surgery.detection.suppression import suppressed
 from prototrt.surgery.images.kernels import Geometry
 from prototrt.surgery.images.resizing import (
+    blocks_of_channels,
     fixed_sizes,
     means_of_two,
     meant_size,
@@ -134,6 +135,7 @@ __all__ = [
     "beside",
     "best_boxes",
     "best_of_rows",
+    "blocks_of_channels",
     "canonical_axis",
     "chosen_rows",
     "computable",

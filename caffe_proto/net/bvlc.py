@@ -37,6 +37,7 @@ _FIELDS_OF_FORKS = {
         "PoolingParameter": "ceil_mode dilation kernel_depth kernel_shape pad_b pad_l pad_r pad_shape pad_t"
         " stride_shape temporal_stride",
         "ReLUParameter": "relu6",
+        "ReshapeParameter": "pixelshuffler",
     }.items()
 }
 """Fields that forks added to messages of BVLC's. All fields of a recurrent layer after ``expose_hidden`` are."""

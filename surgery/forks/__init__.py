@@ -13,7 +13,7 @@ FAMILIES = {
     "detectors.yolo": "Region YoloDetectionOutput Yolov3DetectionOutput",
     "devise": "LinearTransform Similarity",
     "flow.augmentation": "DataAugmentation",
-    "flow.correlation": "ChannelNorm Correlation",
+    "flow.correlation": "ChannelNorm Correlation Correlation1D",
     "flow.matching": "ExpMax NegSquare",
     "flow.resampling": "Downsample Resample",
     "flow.warping": "FlowWarp Grid Warp",

@@ -11,6 +11,7 @@ from prototrt.surgery.rules import (
     NetError,
     Size,
     Value,
+    blocks_of_channels,
     computable,
     expect_axes,
     fixed,
@@ -99,7 +100,7 @@ def depth_to_space_of_tensorflow(build: LayerBuilder, layer: Layer, x: Value) ->
             fix="use a number whose square divides the channels",
         )
     if form == "CRD":
-        return [_depth_to_space(x, side)]
+        return [blocks_of_channels(x, side)]
     image = x if axis == 1 else x.transpose(0, 3, 1, 2)
     items, _, *plane = image.shape
     rows, columns = (computable(size, "a side of the image") for size in plane)
@@ -107,15 +108,6 @@ def depth_to_space_of_tensorflow(build: LayerBuilder, layer: Layer, x: Value) ->
     parts = image.reshape(items, side, side, kept, rows, columns).transpose(0, 3, 4, 1, 5, 2)
     y = parts.reshape(items, kept, rows * side, columns * side)
     return [y if axis == 1 else y.transpose(0, 2, 3, 1)]
-
-
-def _depth_to_space(x: Value, side: int) -> Value:
-    """Channels (C side side) of x (N, ..., H, W) as places in each side x side pixels, the channel first."""
-    items, channels, height, width = x.shape
-    rows, columns = computable(height, "the height"), computable(width, "the width")
-    kept = fixed(channels, "axis 1 (channels)") // (side * side)
-    parts = x.reshape(items, kept, side, side, rows, columns).transpose(0, 1, 4, 2, 5, 3)
-    return parts.reshape(items, kept, rows * side, columns * side)
 
 
 @layer_rule("Tiling")
@@ -133,7 +125,7 @@ def tiling(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
             f"tile_dim is {side}, but the bottom has {channels} channels",
             fix="use a number whose square divides the channels",
         )
-    return [_depth_to_space(x, side)]
+    return [blocks_of_channels(x, side)]
 
 
 def _blocks(layer: Layer, x: Value, ends: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

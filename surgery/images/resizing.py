@@ -138,3 +138,12 @@ def _varying_sizes(build: LayerBuilder) -> set[Sizes]:
 
 def _usual(sizes: Sizes) -> tuple[int, int]:
     return range_of(sizes[0]).opt, range_of(sizes[1]).opt
+
+
+def blocks_of_channels(x: Value, side: int) -> Value:
+    """Channels (C side side) of x (N, ..., H, W) as places in each side x side pixels, the channel first."""
+    items, channels, height, width = x.shape
+    rows, columns = computable(height, "the height"), computable(width, "the width")
+    kept = fixed(channels, "axis 1 (channels)") // (side * side)
+    parts = x.reshape(items, kept, side, side, rows, columns).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(items, kept, rows * side, columns * side)

@@ -43,35 +43,63 @@ def correlation(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[V
     border = ``max_displacement`` + ``kernel_size`` / 2.
     Source: lmb-freiburg/flownet2 ``src/caffe/layers/correlation_layer.cpp``, ``correlation_layer.cu``.
     """
+    return [_correlation(layer, a, b, in_rows=False)]
+
+
+@layer_rule("Correlation1D")
+def correlation_in_rows(build: LayerBuilder, layer: Layer, a: Value, b: Value) -> list[Value]:
+    """Correlation with windows that move along the rows alone. From DispNet.
+
+    Becomes: Pad, MatMul, Gather, AveragePool.
+    Channel ``r + j`` compares with the window moved by j times ``stride_2``, from -r to r; with
+    ``single_direction: 1`` from 0. Only the ends of the rows are padded.
+    Bottoms: two blobs (N, C, H, W). Tops: (N, 2 r + 1, h, w), h = ceil((H - 2 (``kernel_size`` / 2)) / ``stride_1``).
+    Source: lmb-freiburg/flownet2 ``src/caffe/layers/correlation_layer1d.cpp``, ``correlation_layer1d.cu``.
+    """
+    if layer.param.single_direction not in (0, 1):
+        raise NetError(
+            f"single_direction is {layer.param.single_direction}, expected 0 or 1",
+            because="with -1, the source reads elements before the row, and there are no others",
+            fix="use a model that was trained with single_direction: 1",
+        )
+    return [_correlation(layer, a, b, in_rows=True)]
+
+
+def _correlation(layer: Layer, a: Value, b: Value, *, in_rows: bool) -> Value:
     expect_axes(layer, 0, a, "(N, C, H, W)")
     if b.shape != a.shape:
         because = f'that is the shape of the first bottom, "{layer.bottom_blob(0)}"'
         raise misfit(layer, 1, b, a.shape, "give both bottoms one shape", because)
-    param, out = layer.param, _size_of_correlation(layer, a)
+    param, out = layer.param, _size_of_correlation(layer, a, in_rows)
     kernel, stride, farthest = int(param.kernel_size), int(param.stride_1), int(param.max_displacement)
     reach = farthest // int(param.stride_2)
     refuse_large("max_displacement / stride_2", reach, MOST_REACH)
     moves = [step * int(param.stride_2) for step in range(-reach, reach + 1)]
-    around = (0, 0, int(param.pad), int(param.pad))
+    beside = [move for move in moves if move >= 0] if in_rows and param.single_direction else moves
+    above, pad = (0, 0) if in_rows else (farthest, int(param.pad))
+    around = (0, 0, pad, int(param.pad))
     first, second = (x.apply(ops.Pad(around, around)) for x in (a, b))
     seen = tuple((size - 1) * stride + kernel for size in out)
-    first = first.slice(2, farthest, seen[0]).slice(3, farthest, seen[1])
+    first = first.slice(2, above, seen[0]).slice(3, farthest, seen[1])
     planes = []
-    for down in moves:
-        rows = second.slice(2, farthest + down, seen[0])
-        planes.append(_products(first, rows, [farthest + move for move in moves]))
+    for down in [0] if in_rows else moves:
+        rows = second.slice(2, above + down, seen[0])
+        planes.append(_products(first, rows, [farthest + move for move in beside]))
     means = ops.AveragePool((kernel, kernel), (stride, stride), (0, 0), (0, 0))
-    return [concatenate(planes, 1).apply(means)]
+    return concatenate(planes, 1).apply(means)
 
 
-def _size_of_correlation(layer: Layer, x: Value) -> tuple[Size, Size]:
+def _size_of_correlation(layer: Layer, x: Value, in_rows: bool) -> tuple[Size, Size]:
     """The size of the top. Raises ``NetError`` and ``ShapeError`` as the layer's ``CHECK``s do."""
     param = layer.param
     _refuse_fields_of_correlation(param)
-    border = param.max_displacement + (param.kernel_size - 1) // 2
+    radius = (param.kernel_size - 1) // 2
+    border = param.max_displacement + radius
     sizes = computable(x.shape[2], "the height"), computable(x.shape[3], "the width")
+    borders = (radius if in_rows else border - param.pad), border - param.pad
     height, width = (
-        (size + 2 * param.pad - 2 * border + param.stride_1 - 1) // param.stride_1 for size in sizes
+        (size - 2 * ends + param.stride_1 - 1) // param.stride_1
+        for size, ends in zip(sizes, borders, strict=True)
     )
     ranges = ranges_text(*sizes)
     if min(range_of(height).min, range_of(width).min) < 1:

@@ -12,9 +12,16 @@ from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, ShapeError
 from prototrt.caffe_proto.common.wording import Option, Worded
 from prototrt.surgery.building.expression import Value
-from prototrt.surgery.building.layer_builder import LayerBuilder, canonical_axis, layer_rule, refuse_in_place
+from prototrt.surgery.building.layer_builder import (
+    LayerBuilder,
+    canonical_axis,
+    expect_axes,
+    layer_rule,
+    refuse_in_place,
+)
 from prototrt.surgery.building.target_shapes import reshaped
-from prototrt.surgery.ir import DataSize, Dim, OpenSize, Range, Shape, measure, open_count
+from prototrt.surgery.images.resizing import blocks_of_channels
+from prototrt.surgery.ir import DataSize, Dim, OpenSize, Range, Shape, fixed, measure, open_count
 
 _MOST_READINGS = 10_000
 """Ways to read the numbers of a Reshape; one that has more is read as it stands."""
@@ -26,13 +33,17 @@ _MOST_ONES = 2
 def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     """The axes from ``axis`` on, ``num_axes`` of them, in a new shape.
 
-    Becomes: Reshape.
+    Becomes: Reshape; with ``pixelshuffler`` Transpose, too.
     A size of 0 copies that of the bottom at the same place, one size of -1 takes the rest. Where sizes of the bottom
     vary, a number may stand for the one whose usual size it is.
-    Source: caffe ``src/caffe/layers/reshape_layer.cpp``.
+    With ``pixelshuffler`` r, from forks for SRGAN, channels (C r r) become places in blocks of r x r; ``shape`` does
+    not count then.
+    Source: caffe ``src/caffe/layers/reshape_layer.cpp``; the same of AtlantixJJ/caffe.
     """
     refuse_in_place(layer, "the top has another shape than the bottom")
     param = layer.param
+    if param.pixelshuffler != 1:
+        return [_shuffled_pixels(layer, x)]
     rank = len(x.shape)
     first = param.axis if param.axis >= 0 else rank + param.axis + 1
     if not 0 <= first <= rank:
@@ -50,6 +61,17 @@ def reshape(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     _refuse_other_count(layer, x.shape, target, first, last)
     build.memory.share([*layer.bottoms, *layer.tops])
     return [build.reshape(x, target)]
+
+
+def _shuffled_pixels(layer: Layer, x: Value) -> Value:
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    side, channels = int(layer.param.pixelshuffler), fixed(x.shape[1], "axis 1 (channels)")
+    if side < 1 or channels % (side * side):
+        raise NetError(
+            f"pixelshuffler is {side}, but the bottom has {channels} channels",
+            fix="use a number of 1 or more whose square divides the channels",
+        )
+    return blocks_of_channels(x, side)
 
 
 def _refuse_other_count(layer: Layer, shape: Shape, target: Shape, first: int, last: int) -> None:

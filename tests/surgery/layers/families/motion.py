@@ -56,6 +56,11 @@ REFUSALS = [
     Message("SpatialTransformer", "st_param { output_W: 99999 }", [IMAGE, (2, 6)],
             f"{OP}(SpatialTransformer): output_W is 99999, expected at most 4096\n"
             "  because a net of a few lines must not take gigabytes\n  fix: use a smaller number"),
+    Message("Correlation1D", "correlation_param { kernel_size: 1 max_displacement: 1 single_direction: -1 }",
+            [IMAGE, IMAGE],
+            f"{OP}(Correlation1D): single_direction is -1, expected 0 or 1\n"
+            "  because with -1, the source reads elements before the row, and there are no others\n"
+            "  fix: use a model that was trained with single_direction: 1"),
     Message("Correlation", "", [IMAGE, IMAGE],
             f"{OP}(Correlation): states no kernel_size\n  fix: set kernel_size in correlation_param"),
     Message("Correlation", "correlation_param { kernel_size: 2 max_displacement: 1 }", [IMAGE, IMAGE],

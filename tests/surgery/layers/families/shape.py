@@ -29,6 +29,9 @@ VARYING = [case for case in CASES if case.bottoms[0] is X]
 
 OP = 'net.prototxt:2: layer "op" '
 REFUSALS = [
+    Message("Reshape", "reshape_param { pixelshuffler: -2 }", [(1, 4, 2, 2)],
+            f"{OP}(Reshape): pixelshuffler is -2, but the bottom has 4 channels\n"
+            "  fix: use a number of 1 or more whose square divides the channels"),
     Message("Flip", "", [(1, 12, 2)],
             f'{OP}(Flip), bottom "b0": shape is (1, 12, 2), expected (N, C, H, W)\n'
             "  fix: add a Reshape before this layer to 4 axes"),
