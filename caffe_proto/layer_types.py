@@ -185,7 +185,7 @@ _ROWS = (
     # Not to be computed in place.
     *_alike(
         "BatchReindex BatchToSpaceND BilinearInterpolation Combination CropCenter DeephiResize"
-        " DepthToSpace Division LRN MaskResize Maxout MergeCrop MIL Mul Pad Pooling Reorg"
+        " DepthToSpace Division LRN MaskResize Maxout MergeCrop MIL Mul NNInterp Pad Pooling Reorg"
         " Resize ResizeBilinear ResizeNearestNeighbor SpaceToBatchND SPP Tiling Unpooling Upsample",
         in_place=InPlace.OVERWRITES,
     ),

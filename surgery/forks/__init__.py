@@ -27,7 +27,7 @@ FAMILIES = {
     "regions.deformable_regions": "DeformablePSROIPooling",
     "regions.masks": "MaskPooling MaskResize",
     "regions.points": "MultiROIPooling PSROIAlign ROIAlignment ROIWarping",
-    "resizing": "DeephiResize Resize",
+    "resizing": "DeephiResize NNInterp Resize",
     "soft_proposal": "SoftProposal",
     "space_blocks": "BatchToSpaceND DepthToSpace SpaceToBatchND Tiling",
     "synopsys.elementwise": "Add HardSigmoid HardSwish Mul",

@@ -170,3 +170,38 @@ def repeat_and_concat(build: LayerBuilder, layer: Layer, x: Value, *others: Valu
         large = one if scales == (1, 1) else repeated(build, one, scales)
         maps.append(build.add(ops.Pad((0, 0, 0, 0), (0, 0, *rest)), large) if any(rest) else large)
     return [build.add(ops.Concat(1), *maps)]
+
+
+@layer_rule("NNInterp")
+def nearest_from_corner(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
+    """Resizing by the element at or before each place. From HydraPlus-Net.
+
+    Becomes: Gather, one per axis.
+    Bottoms: (N, C, H, W). Tops: (N, C, h, w): ``height`` and ``width``, or as Interp with ``zoom_factor`` or
+    ``shrink_factor``.
+    Source: xh-liu/HydraPlus-Net ``layers/nninterp_layer.cpp``.
+    """
+    expect_axes(layer, 0, x, "(N, C, H, W)")
+    for axis, size in zip((2, 3), _sizes_of_nninterp(layer, x), strict=True):
+        length = fixed(x.shape[axis], f"axis {axis}")
+        step = np.float32(length) / np.float32(size)
+        places = np.minimum((np.arange(size, dtype=np.float32) * step).astype(np.int32), length - 1)
+        x = build.gathered(x, build.constant(places.astype(np.int32), "places"), axis)
+    return [x]
+
+
+def _sizes_of_nninterp(layer: Layer, x: Value) -> list[int]:
+    param = layer.param
+    ways = [name for name in ("zoom_factor", "shrink_factor") if param.HasField(name)]
+    ways += ["height"] if param.HasField("height") and param.HasField("width") else []
+    if len(ways) != 1 or getattr(param, ways[0]) < 1 or (ways == ["height"] and param.width < 1):
+        raise NetError(
+            f"nninterp_param states {' and '.join(ways) or 'no size'}, expected one way to a size of 1 or more",
+            fix="state height and width, or zoom_factor, or shrink_factor",
+        )
+    sides = [fixed(x.shape[axis], f"axis {axis}") for axis in (2, 3)]
+    if ways == ["height"]:
+        return [int(param.height), int(param.width)]
+    if ways == ["zoom_factor"]:
+        return [side + (side - 1) * (param.zoom_factor - 1) for side in sides]
+    return [(side - 1) // param.shrink_factor + 1 for side in sides]

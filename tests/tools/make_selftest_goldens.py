@@ -32,7 +32,7 @@ roi_align_makefile psroi_align masks_of_mnc merge_crop interp_shrink resample_ne
 resize_of_synopsys resize_from_corner projective_transformer psroi_pooling channel_norm layers_of_strangers
 deconvolution3d deformable_convolution deformable_psroi_pooling flow_warp mean_field norm_l2
 rows_of_maps operators_of_forks shuffle_channel reorg_stride2 spatial_rep_layer data_augmentation soft_proposal
-lstm_node lite_flow places local
+lstm_node lite_flow places local correlation_1d nninterp
 """
 CAFFE2 = """
 caffe2/lstm_basic caffe2/lstm_t1 caffe2/lstm_ragged_drop caffe2/lstm_bidir caffe2/gru_linear_before_reset

@@ -182,6 +182,10 @@ REFUSALS = [
             f"{OP}(Downsample): the top has a size of 6 along axis 3, expected 2 to 5\n"
             "  because the bottom has 5 elements there, and the corners of both meet\n"
             "  fix: use Resample, or give it a smaller size"),
+    Message("NNInterp", "nninterp_param { height: 3 zoom_factor: 2 shrink_factor: 2 }", [(1, 1, 4, 5)],
+            f"{OP}(NNInterp): nninterp_param states zoom_factor and shrink_factor,"
+            " expected one way to a size of 1 or more\n"
+            "  fix: state height and width, or zoom_factor, or shrink_factor"),
     Message("ExpMax", "", [(2, 1, 4, 5)],
             f"{OP}(ExpMax): axis 0 has a size of 2, expected 1\n"
             "  because LiteFlowNet finds the largest channel of the first image alone\n"
