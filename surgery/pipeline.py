@@ -304,16 +304,19 @@ def rewrite_expansion(model: Model, expansion: Expansion, options: RewriteOption
 
 def _without_lost_sizes(graph: Graph, before: Iterable[Value], file: str) -> Graph:
     """The graph without the sizes that only inputs had which it lost, and with a warning of each of them."""
-    sizes = {symbol for value in graph.inputs for dim in value.shape for symbol in symbols_of(dim)}
-    if graph.symbols.keys() <= sizes:
+    kept = {symbol for value in graph.inputs for dim in value.shape for symbol in symbols_of(dim)}
+    lost: dict[str, list[str]] = {}
+    for value in before:
+        for size in {symbol for dim in value.shape for symbol in symbols_of(dim)} - kept:
+            lost.setdefault(size, []).append(f'"{value.name}"')
+    if not lost:
         return graph
-    warnings = [*graph.warnings]
-    for size in sorted(graph.symbols.keys() - sizes):
-        names = [f'"{value.name}"' for value in before if any(size in symbols_of(dim) for dim in value.shape)]
-        inputs = f"input{'s' * (len(names) > 1)} {listed(names)}"
-        warnings.append(f"{file}: {size} does not vary: only {inputs} had it, which no output needs")
-    kept = {name: span for name, span in graph.symbols.items() if name in sizes}
-    return replace(graph, symbols=kept, warnings=tuple(warnings))
+    warnings = [
+        f"{file}: {size} does not vary: only {listed(names)} had it, which no output needs"
+        for size, names in sorted(lost.items())
+    ]
+    symbols = {name: span for name, span in graph.symbols.items() if name not in lost}
+    return replace(graph, symbols=symbols, warnings=(*graph.warnings, *warnings))
 
 
 def _warn_of_mixed_steps(graph: Graph, file: str) -> Graph:

@@ -66,8 +66,14 @@ def test_a_size_that_only_a_dropped_cont_had_is_told(tmp_path: Path) -> None:
     graph = prototrt.rewrite(loaded(tmp_path, text, random_weights=1), dynamic=["time"], cont="drop")
     assert graph.symbols == {}
     assert told(graph.warnings[-1]) == (
-        'net.prototxt: T does not vary: only input "cont" had it, which no output needs'
+        'net.prototxt: T does not vary: only "cont" had it, which no output needs'
     )
+
+
+def test_a_size_that_data_decide_is_no_lost_size() -> None:
+    graph = rewritten(op("Filter", bottoms=("x", "chosen")), {"x": (3, 2), "chosen": (3,)})
+    assert [*graph.symbols] == ["op_count"]
+    assert graph.warnings == ()
 
 
 @pytest.mark.trt
