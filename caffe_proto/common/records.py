@@ -24,81 +24,22 @@ else:
         """As Python's, for classes without ``InitVar`` whose bases are plain, or dataclasses of this module."""
 
         def record(cls):
-            own = _own_fields(cls, kw_only)
-            made = _Init(frozen)
-            content = {**_facts(cls, own), **_methods(cls, frozen, slots, eq), "__init__": made}
-            made.cls = _with_slots(cls, own, content) if slots else _filled(cls, own, content)
-            return made.cls
+            methods = {"__repr__": _repr}
+            if eq:
+                methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
+            if frozen:
+                methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
+            if frozen and slots:
+                methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
+            own = {name for name in methods if vars(cls).get(name) is not None}
+            cls.__doc__ = cls.__doc__ or cls.__name__  # else Python writes one, from __init__
+            cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+            for name in methods.keys() - own:
+                setattr(cls, name, methods[name])
+            cls.__init__ = _Init(cls, frozen)
+            return cls
 
         return record if cls is None else record(cls)
-
-
-@dataclasses.dataclass(init=False, repr=False, eq=False)
-class _OfPython:
-    """One that Python has made: what its functions know dataclasses and fields by is taken from here."""
-
-    field: object
-
-
-_PARAMETERS = vars(_OfPython)["__dataclass_params__"]
-_FIELD: Any = fields(_OfPython)[0]
-
-
-def _own_fields(cls: Any, kw_only: bool) -> dict[str, Any]:
-    """The fields that a class itself has. Annotations are texts, by ``from __future__ import annotations``."""
-    own = {}
-    for name, kind in vars(cls).get("__annotations__", {}).items():
-        if kind.endswith("KW_ONLY"):
-            kw_only = True
-        elif not kind.startswith("ClassVar"):
-            default = vars(cls).get(name, MISSING)
-            each: Any = default if isinstance(default, Field) else field(default=default)
-            own[name], each.name, each.type, each._field_type = each, name, kind, _FIELD._field_type
-            if each.kw_only is MISSING:
-                each.kw_only = kw_only
-    return own
-
-
-def _facts(cls: Any, own: dict[str, Any]) -> dict[str, Any]:
-    """What Python's functions read of a dataclass."""
-    of_bases = (vars(base).get("__dataclass_fields__", {}) for base in reversed(cls.__mro__))
-    every = {name: each for some in (*of_bases, own) for name, each in some.items()}
-    places = tuple(name for name, each in every.items() if not each.kw_only)
-    return {"__dataclass_fields__": every, "__dataclass_params__": _PARAMETERS, "__match_args__": places}
-
-
-def _methods(cls: Any, frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
-    """Those that the class does not have itself."""
-    methods: dict[str, Any] = {"__repr__": _repr}
-    if eq:
-        methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
-    if frozen:
-        methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
-    if frozen and slots:
-        methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
-    return {name: method for name, method in methods.items() if vars(cls).get(name) is None}
-
-
-def _with_slots(cls: Any, own: dict[str, Any], content: dict[str, Any]) -> Any:
-    """The class made again: slots cannot be added to a class."""
-    kept = {name: value for name, value in vars(cls).items() if name not in own and name not in _OF_INSTANCES}
-    inherited = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
-    slots = tuple(name for name in own if name not in inherited)
-    name = {"__qualname__": cls.__qualname__}
-    return type(cls)(cls.__name__, cls.__bases__, {**kept, **content, **name, "__slots__": slots})
-
-
-_OF_INSTANCES = ("__dict__", "__weakref__")
-
-
-def _filled(cls: Any, own: dict[str, Any], content: dict[str, Any]) -> Any:
-    """The class with this content, and with defaults where it says how its fields are."""
-    for name in own.keys() & vars(cls).keys():
-        delattr(cls, name)
-    defaults = {name: each.default for name, each in own.items() if each.default is not MISSING}
-    for name, value in {**defaults, **content}.items():
-        setattr(cls, name, value)
-    return cls
 
 
 _FACTORY = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
@@ -112,10 +53,8 @@ _FIRST = 32
 class _Init:
     """``__init__`` of a class for its first instances. Then, or when it is asked for, a function takes this place."""
 
-    cls: Any
-
-    def __init__(self, frozen: bool) -> None:
-        self.frozen = frozen
+    def __init__(self, cls: Any, frozen: bool) -> None:
+        self.cls, self.frozen = cls, frozen
         self.left = _FIRST
 
     def __get__(self, item: object, owner: type) -> Any:
