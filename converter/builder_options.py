@@ -85,7 +85,7 @@ def _pools(sizes: Mapping[str, str | int]) -> Sequence[str]:
 
 def _pools_in_mebibytes(sizes: Mapping[str, str | int], release: Release) -> Sequence[str]:
     """As trtexec before 10 reads them: without a unit; up to 8.2 with an option for the workspace alone."""
-    counts = {pool: f"{pool_bytes(sizes, pool) / (1 << 20):g}" for pool in sizes}
+    counts = {pool: f"{pool_bytes(sizes, pool) / (1 << 20):.12g}" for pool in sizes}
     if release >= _WITH_POOLS:
         return _word("mem_pool_size", ",".join(f"{pool}:{count}" for pool, count in counts.items()))
     if [*counts] != ["workspace"]:

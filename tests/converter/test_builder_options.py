@@ -190,6 +190,7 @@ def test_tensorrt_has_these_names(listing: Path, kind: str, members: Any) -> Non
         ({"workspace": "512MiB"}, (8, 2), ["--workspace=512"]),
         ({"workspace": "512MiB", "dlaSRAM": 1 << 19}, (8, 5), ["--memPoolSize=workspace:512,dlaSRAM:0.5"]),
         ({"workspace": "1GiB"}, (8, 6), ["--memPoolSize=workspace:1024"]),
+        ({"workspace": "2TiB"}, (8, 6), ["--memPoolSize=workspace:2097152"]),
         ({"workspace": "1KiB"}, (10, 0), ["--memPoolSize=workspace:1024B"]),
         ({"workspace": "1024B"}, (10, 0), ["--memPoolSize=workspace:1024B"]),
     ],

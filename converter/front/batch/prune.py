@@ -15,7 +15,7 @@ from typing import Any
 from prototrt.caffe_proto.common.errors import ConversionError
 from prototrt.caffe_proto.common.memory import text_of_bytes
 from prototrt.caffe_proto.common.records import asdict, dataclass
-from prototrt.caffe_proto.common.wording import Option, Worded
+from prototrt.caffe_proto.common.wording import Option, Worded, plural
 from prototrt.converter.files.writing.ownership import KEPT_SUFFIX, is_ours
 from prototrt.converter.files.writing.publication import MARK, tidy
 
@@ -68,9 +68,12 @@ def prune(folder: str, older_than: float | None = None, max_bytes: int | None = 
     for file, _ in gone:
         with suppress(OSError):  # pruned by another process meanwhile
             file.unlink()
-    if any(_OLD.fullmatch(each.name) for each in root.glob("[0-9a-f][0-9a-f]/*")):
+    if old := sorted(each for each in root.glob("[0-9a-f][0-9a-f]/*") if _OLD.fullmatch(each.name)):
         log.warning(
-            "%s: conversions of prototrt 0.2 are left in it, which nothing uses: remove the folder", folder
+            "%s: has %s of prototrt 0.2, which this release does not use: remove by hand what is like %s",
+            folder,
+            plural(len(old), "folder"),
+            old[0],
         )
     gone_bytes, all_bytes = (sum(status.st_size for _, status in each) for each in (gone, files))
     return PrunedCache(len(gone), gone_bytes, len(files) - len(gone), all_bytes - gone_bytes)

@@ -51,12 +51,15 @@ class Worker:
             outcome: Outcome = pickle.load(process.stdout)
             return outcome
         except (EOFError, OSError, pickle.UnpicklingError):
-            self._end(process)
+            had_to_be_killed = not self._ends(process)
             for folder in {Path(os.path.realpath(file)).parent for file in entry.places.values()}:
                 tidy(folder)
             seconds = time.perf_counter() - began
             if process.returncode == -signal.SIGBUS and (error := change_since(read)):
                 return Outcome(entry, Status.FAILED, error.exit_code, seconds, str(error))
+            if had_to_be_killed and watch.verdict is None:
+                message = f"{entry.prototxt}: its process closed its output, but did not end, and was killed"
+                return Outcome(entry, Status.CRASHED, 4, seconds, f"{message}{self._last_words()}")
             status, message = self._death(entry, process.returncode, watch.verdict)
             return Outcome(entry, status, 4, seconds, message)
         finally:
@@ -92,12 +95,15 @@ class Worker:
         return self._process
 
     @staticmethod
-    def _end(process: subprocess.Popen[bytes]) -> None:
+    def _ends(process: subprocess.Popen[bytes]) -> bool:
+        """Whether the process ends by itself, or at its limits; else it is killed."""
         try:
             process.wait(_SECONDS_TO_END)
+            return True
         except subprocess.TimeoutExpired:
             kill_with_children(process)
             process.wait()
+            return False
 
     def _death(self, entry: Entry, returncode: int, verdict: Status | None) -> tuple[Status, str]:
         """What the end of the process means."""

@@ -68,7 +68,8 @@ def test_conversions_of_another_layout_are_left_and_told(
     assert prune(str(cache.folder)).removed == 1
     assert old.is_dir()
     assert caplog.messages == [
-        f"{cache.folder}: conversions of prototrt 0.2 are left in it, which nothing uses: remove the folder"
+        f"{cache.folder}: has 1 folder of prototrt 0.2, which this release does not use: remove by hand what is"
+        f" like {old}"
     ]
 
 

@@ -199,9 +199,20 @@ def test_a_process_that_hangs_is_killed(way: str, monkeypatch: pytest.MonkeyPatc
     hanging = [sys.executable, "-c", "import time; time.sleep(20)"]
     worker = Worker()
     worker._process = process = subprocess.Popen(hanging, start_new_session=True)
-    {"end": lambda: Worker._end(process), "stop": worker.stop, "close": worker.close}[way]()
+    {"end": lambda: Worker._ends(process), "stop": worker.stop, "close": worker.close}[way]()
     assert process.wait() != 0, "it has ended by itself"
     worker.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its pipes have other numbers")
+def test_a_hang_without_output_is_no_lack_of_memory(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_SECONDS_TO_END", 0.5)
+    (tmp_path / "rules.py").write_text("import os, time\nos.closerange(3, 40)\ntime.sleep(60)")
+    outcome = worker.run(entry(tmp_path, rules=str(tmp_path / "rules.py")))
+    assert outcome.status is Status.CRASHED
+    assert outcome.message.endswith(": its process closed its output, but did not end, and was killed")
 
 
 def test_of_much_that_is_printed_the_end_is_quoted(worker: Worker, tmp_path: Path) -> None:
