@@ -58,7 +58,7 @@ class _Init:
         self.left = _FIRST
 
     def __get__(self, item: object, owner: type) -> Any:
-        if item is not None and self.left:
+        if isinstance(item, self.cls) and self.left:  # inspect, from Python 3.13 on, gives the class
             self.left -= 1
             return partial(self._fill, item)
         self.cls.__init__ = made = self._function()

@@ -98,7 +98,7 @@ CASES: list[Callable[[dict[str, Any]], object]] = [
     lambda of: of["Frozen"](1, (NAN,)) == of["Frozen"](1, (NAN,)),
     lambda of: of["Frozen"](1, c="x") == of["Frozen"](1, c="y"),
     lambda of: of["Derived"](1, d=True) == of["Frozen"](1, (1.0,)),
-    lambda of: of["Plain"](NAN) == of["Plain"](NAN),
+    lambda of: of["Plain"](float("nan")) == of["Plain"](float("nan")),
     lambda of: of["Plain"]() == of["Checked"](),
     lambda of: len({of["Frozen"](1), of["Frozen"](1, c="y"), of["Frozen"](2)}),
     lambda of: len({of["ByIdentity"](1), of["ByIdentity"](1)}),
