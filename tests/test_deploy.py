@@ -56,7 +56,11 @@ def test_a_blob_that_no_layer_makes_is_an_input_if_it_has_a_shape(tmp_path: Path
     net.write_text(
         'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 2 } }'
     )
-    assert "no layer before this one makes it" in deploy(str(net)).stderr
+    assert deploy(str(net)).stderr == (
+        f'error: {net}:1: layer "ip" (InnerProduct), bottom "x": no layer before this one makes it\n'
+        "  fix: make it an input: --shape x:NxI; "
+        "the layers fit with --shape x:1x256 (I is a guess)\n"
+    )
     result = deploy(str(net), "--shape", "x:4x3", "-q")
     assert result.exit_code == 0, result.stderr
     (tmp_path / "deploy.prototxt").write_text(result.stdout)

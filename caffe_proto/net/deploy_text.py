@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 
 from prototrt.caffe_proto.common.errors import ConversionError, NetError, raise_all
 from prototrt.caffe_proto.model import Model
@@ -70,8 +71,8 @@ def transformations(model: Model) -> list[str]:
 
 
 def _problems(model: Model, overrides: Shapes) -> Iterator[ConversionError]:
-    yield from model.problems
-    yield from (error for layer in model.layers for error in layer.problems)
+    yield from map(copy, model.problems)  # advice is added to them
+    yield from (copy(error) for layer in model.layers for error in layer.problems)
     inputs = [layer for layer in model.layers if layer.type == "Input"]
     blobs = [blob for layer in inputs for blob in layer.tops]
     for name in overrides:

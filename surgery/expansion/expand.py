@@ -43,6 +43,7 @@ from prototrt.surgery.expansion.recurrences import (
     with_recurrences_of_user,
 )
 from prototrt.surgery.expansion.refusals import (
+    advise_inputs,
     blocked_layers,
     refuse_cut_net,
     refuse_missing_weights,
@@ -112,6 +113,7 @@ def expand(model: Model, options: RewriteOptions) -> Expansion:
 
 def advise_other_shapes(model: Model, shapes: Mapping[str, Sequence[int]], error: ConversionError) -> None:
     """Add to an error that asks for further shapes of inputs some with which all layers fit."""
+    advise_inputs(distinct([error]), model, model.layers)
     inputs = inputs_of(model)
     shapes = {name: tuple(shape) for name, shape in shapes.items() if name in inputs}
     _advise_shapes(model, RewriteOptions(shapes=shapes), error)

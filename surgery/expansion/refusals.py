@@ -146,25 +146,21 @@ def _with_shape_options(
     blocked: Mapping[Layer, Sequence[ConversionError]], model: Model, layers: Sequence[Layer]
 ) -> dict[Layer, list[ConversionError]]:
     """The errors, the first of them with advice."""
-    is_in_pieces = lacks_computed_blobs(error for errors in blocked.values() for error in errors)
-    left = iter(range(0 if is_in_pieces else _MOST_ADVISED))
-    return {
-        layer: [
-            error if next(left, None) is None else _with_shape_option(error, model, layers)
-            for error in errors
-        ]
-        for layer, errors in blocked.items()
-    }
+    every = [error for errors in blocked.values() for error in errors]
+    advised = iter([*map(copy, every[:_MOST_ADVISED]), *every[_MOST_ADVISED:]])
+    result = {layer: [next(advised) for _ in errors] for layer, errors in blocked.items()}
+    advise_inputs([error for errors in result.values() for error in errors], model, layers)
+    return result
 
 
-def _with_shape_option(error: ConversionError, model: Model, layers: Sequence[Layer]) -> ConversionError:
-    """The error. For a bottom that no layer writes, the fix also shows how to make it an input."""
-    if not isinstance(error, MissingBlobError) or error.bottom not in model.missing:
-        return error
-    advice = Worded("make it an input: {}", shape_option(error.bottom, layers, model.sizes))
-    advised = copy(error)
-    advised.fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
-    return advised
+def advise_inputs(errors: Sequence[ConversionError], model: Model, layers: Sequence[Layer]) -> None:
+    """Show how to make inputs of bottoms that no layer writes, in the fixes of the first errors."""
+    if lacks_computed_blobs(errors):
+        return
+    for error in errors[:_MOST_ADVISED]:
+        if isinstance(error, MissingBlobError) and error.bottom in model.missing:
+            advice = Worded("make it an input: {}", shape_option(error.bottom, layers, model.sizes))
+            error.fix = Worded("{}; or {}", error.fix, advice) if error.fix else advice
 
 
 def unknown_input_errors(model: Model, names: Collection[str]) -> list[ConversionError]:

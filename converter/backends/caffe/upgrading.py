@@ -108,8 +108,13 @@ def upgrade(
 ) -> UpgradedNet:
     """The upgraded net, written unless ``file`` is None. ``weights_file`` has the stem of ``file`` by default.
 
-    ``shapes`` are those of inputs that the file does not state. Raises ``ConversionError``; then nothing is written.
+    ``shapes`` are those of inputs that the file does not state; a blob that no layer makes becomes an input if it has
+    one. Raises ``ConversionError``; then nothing is written.
     """
+    if shapes:
+        from prototrt.surgery.expansion.frameworks import framework_by_name  # few nets need it
+
+        model = framework_by_name(model.framework).with_inputs(model, shapes)
     if isinstance(model.weights, RandomWeights):
         from prototrt.converter.backends.caffe.drawn import with_drawn_blobs
 

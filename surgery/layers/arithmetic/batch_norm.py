@@ -148,7 +148,7 @@ def bn(build: LayerBuilder, layer: Layer, x: Value) -> list[Value]:
     The first form of yjxiong states ``moving_average``, and has an eps of 1e-7 unless it says otherwise.
     JULE, HydraPlus-Net: PSPNet's formula and blobs, with SegNet's fillers; its eps is ``var_eps``. It states ``decay``
     or ``var_eps``, or a filler and ``moving_average``.
-    With ``--fork happynear``, the fourth blob is 1 / sqrt(variance + eps).
+    With the fork ``happynear``, the fourth blob is 1 / sqrt(variance + eps).
     Bottoms: (N, C, ...), of SegNet up to four axes. Tops: one, of the same shape; with LEARN optionally mean and
     variance of the batch, (1, C, 1, 1).
     Source: ``src/caffe/layers/bn_layer.cpp`` of hszhao/PSPNet, alexgkendall/caffe-segnet, yjxiong/caffe 91ee5588,

@@ -212,6 +212,27 @@ def test_blobs_lose_the_ones_of_their_four_sizes(tmp_path: Path) -> None:
     assert blobs == {"x": [], "ip": [[2, 3], [2]]}
 
 
+def test_a_blob_that_no_layer_makes_becomes_an_input_if_it_has_a_shape() -> None:
+    Path("net.prototxt").write_text('layer { name: "r" type: "ReLU" bottom: "x" top: "y" }')
+    model = prototrt.load("net.prototxt")
+    messages = []
+    for _ in range(2):
+        with pytest.raises(prototrt.ConversionError) as error:
+            prototrt.upgrade(model)
+        messages.append(error.value.text)
+    assert (
+        messages[0]
+        == messages[1]
+        == (
+            'net.prototxt:1: layer "r" (ReLU), bottom "x": no layer before this one makes it\n'
+            '  fix: make it an input: shapes={"x": (N, C, H, W)}; the layers fit with '
+            'shapes={"x": (1, 3, 224, 224)} (C is a guess, smaller images fit down to 1x1)'
+        )
+    )
+    net = prototrt.upgrade(model, shapes={"x": (2, 3)})
+    assert net.text.splitlines()[1:5] == ["layer {", '  name: "x"', '  type: "Input"', '  top: "x"']
+
+
 RESPELLED = {
     "hole_h: 2 hole_w: 2": "dilation: 2",
     "hole_h: 2 hole_w: 3": "dilation: 2 dilation: 3",
