@@ -452,6 +452,11 @@ def test_pieces_are_whole() -> None:
         (
             inputs_of({"x": (1, 2, 8, 5)}) + AHEAD,
             {},
+            "stream=2 is for recurrent layers, and the net has none\n  fix: leave out stream",
+        ),
+        (
+            inputs_of({"x": (1, 2, 5), "cont": (1, 2)}) + lstm("x"),
+            {},
             "no recurrent layer has several steps, but stream=2 is for sequences\n"
             "  fix: state more than one step with shapes",
         ),
@@ -461,7 +466,7 @@ def test_pieces_are_whole() -> None:
             'stream=2 keeps states from call to call, but state="zero" begins each call anew\n  fix: leave out state',
         ),
     ],
-    ids=["no sequence", "no state"],
+    ids=["no recurrence", "no sequence", "no state"],
 )
 def test_what_a_stream_needs(text: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(prototrt.ConversionError) as caught:
