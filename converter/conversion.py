@@ -90,11 +90,15 @@ def truth_of(model: Model, options: RewriteOptions) -> Graph | None:
 
 
 def doubts_of(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the writing of a product showed: where its verification proves little, and an operator asked for in vain."""
+    """What the writing of a product showed: where its verification proves little, and operators asked for in vain.
+
+    Why a loop did not become an operator is told where it stays one.
+    """
     doubts = tuple(manifest.get("verification", {}).get("warnings", ()))
-    if manifest.get("onnx", {}).get("recurrent_operators") != 0:
+    counts = manifest.get("onnx", {})
+    if not counts.get("recurrent_operators") == counts.get("scans") == 0:
         return doubts
-    return (*doubts, no_effect([Option("onnx_lstm")], "no recurrence of the net equals an operator of ONNX"))
+    return (*doubts, no_effect([Option("onnx_lstm")], "no recurrent layer of the net is a loop"))
 
 
 @dataclass(frozen=True)

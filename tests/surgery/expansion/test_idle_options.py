@@ -124,7 +124,7 @@ def test_what_a_target_chooses_is_not_told(tmp_path: Path) -> None:
     asked = ("convert", tanh_net(tmp_path), "-o", str(tmp_path / "net.onnx"))
     assert done(*asked, "--target", "opencv").stderr == ""
     assert done(*asked, "--onnx-lstm").stderr == (
-        "warning: --onnx-lstm has no effect: no recurrence of the net equals an operator of ONNX\n"
+        "warning: --onnx-lstm has no effect: no recurrent layer of the net is a loop\n"
     )
 
 
@@ -136,7 +136,7 @@ def test_models_of_a_list_share_a_warning(tmp_path: Path) -> None:
     told = done("batch", str(models), "-o", str(tmp_path / "out"), "--jobs", "1").stderr.splitlines()
     assert [line for line in told if line.startswith("warning")] == [
         "warning: a, b, c: sequence has no effect: the net has no recurrent layer",
-        "warning: a, b, c: onnx-lstm has no effect: no recurrence of the net equals an operator of ONNX",
+        "warning: a, b, c: onnx-lstm has no effect: no recurrent layer of the net is a loop",
     ]
 
 
