@@ -94,14 +94,16 @@ class _Pieces:
             ):
                 self._refuse(node, "has steps that no input of the net has")
         if not self._places:
-            asked = Option("stream", self._steps)
             if not any(isinstance(node.op, ops.Scan) for node in self._old.nodes):
                 raise NetError(
-                    Worded("{} is for recurrent layers, and the net has none", asked),
+                    Worded("{} is for recurrent layers, and the net has none", Option("stream", self._steps)),
                     fix=Worded("leave out {}", Option("stream")),
                 )
             raise NetError(
-                Worded("no recurrent layer has several steps, but {} is for sequences", asked),
+                Worded(
+                    "no recurrent layer has several steps, but {} is for sequences",
+                    Option("stream", self._steps),
+                ),
                 fix=Worded("state more than one step with {}", Option("shapes")),
             )
         if self._steps % self.unit:
