@@ -52,12 +52,11 @@ def main(net: str, way: str) -> None:
         file, model = Path(folder) / "net.prototxt", Path(folder) / "net.onnx"
         file.write_text(NETS[net])
         is_native = way == "operators"
-        graph = prototrt.rewrite(
-            prototrt.load(file, random_weights=0),
-            nms="native" if is_native else "primitives",
-            cont="drop",
-            state="zero",
-        )
+        loaded = prototrt.load(file, random_weights=0)
+        if "DetectionOutput" in NETS[net]:
+            graph = prototrt.rewrite(loaded, nms="native" if is_native else "primitives")
+        else:
+            graph = prototrt.rewrite(loaded, cont="drop", state="zero")
         prototrt.export_onnx(graph, model, onnx_lstm=is_native)
         session = prototrt.Session(str(model))
     inputs = feeds({value.name: value.shape for value in graph.inputs})  # type: ignore[misc]  # fixed sizes
