@@ -35,7 +35,7 @@ def main(detector: str) -> None:
         file = Path(folder) / "net.prototxt"
         net, settings = DETECTORS[detector]
         file.write_text(net)
-        graph = prototrt.rewrite(prototrt.load(file), settings=settings)
+        graph = prototrt.rewrite(prototrt.load(file), settings=settings or None)
         plan = bytes(prototrt.build(graph, "rtx").plan)
     report({"kernels": len(launched(plan)), "bytes": len(plan)})
 
