@@ -22,6 +22,7 @@ Fork: TypeAlias = Literal[
 
 MEANINGS: Mapping[str, Mapping[Fork, str]] = {
     "BN": {
+        "happynear": "the fourth blob is 1 / sqrt(variance + eps)",
         "pspnet": "blobs are slope, bias, mean and variance",
         "segnet": "blobs are scale and shift",
     },

@@ -310,8 +310,10 @@ AMBIGUOUS: Mapping[str, tuple[str, Shapes, str, Mapping[str, set[str]]]] = {
         op("BN", "", IMAGE),
         IMAGE,
         "read as the layer of pspnet: blobs are slope, bias, mean and variance;"
+        ' use fork="happynear" if the fourth blob is 1 / sqrt(variance + eps)\n'
+        "read as the layer of pspnet: blobs are slope, bias, mean and variance;"
         ' use fork="segnet" if blobs are scale and shift',
-        {"pspnet": {"Affine"}, "segnet": {"Affine", "Reduce", "Unary", "Binary"}},
+        {"pspnet": {"Affine"}, "happynear": {"Affine"}, "segnet": {"Affine", "Reduce", "Unary", "Binary"}},
     ),
     "Normalize": (
         op("Normalize", "", IMAGE),
@@ -334,7 +336,7 @@ AMBIGUOUS: Mapping[str, tuple[str, Shapes, str, Mapping[str, set[str]]]] = {
 def test_forks_of_layers_that_say_nothing(kind: str) -> None:
     layer, shapes, warning, expected = AMBIGUOUS[kind]
     told = rewritten(layer, shapes, require_weights=False)
-    assert [text.partition("): ")[2] for text in told.warnings] == [warning]
+    assert "\n".join(text.partition("): ")[2] for text in told.warnings) == warning
     for fork, ops in expected.items():
         graph = rewritten(layer, shapes, fork=fork, require_weights=False)
         assert {type(node.op).__name__ for node in graph.nodes} == ops
@@ -353,5 +355,13 @@ def test_the_fourth_blob_of_bn_in_happynears_fork_multiplies() -> None:
     (layer,) = (layer for layer in model.layers if layer.type == "BN")
     assert layer.blobs is not None
     slope, bias, mean, inverse = (blob.array.astype(np.float64).reshape(1, -1, 1, 1) for blob in layer.blobs)
-    (found,) = prototrt.Session(prototrt.rewrite(model, fork="happynear"), on="reference").run(given).values()
+    graph = prototrt.rewrite(model, fork="happynear")
+    assert not graph.warnings
+    (found,) = prototrt.Session(graph, on="reference").run(given).values()
     np.testing.assert_allclose(found, (given["data"] - mean) * inverse * slope + bias, rtol=1e-5, atol=1e-5)
+
+
+def test_a_fork_in_whose_form_a_layer_is_read_is_not_told_to_be_idle() -> None:
+    shapes: Shapes = {"x": (1, 2, 3, 3), "image": (1, 3, 9, 9)}
+    layer = op("PriorBox", "prior_box_param { min_size: 2 }", shapes)
+    assert not rewritten(layer, shapes, fork="ssd").warnings

@@ -14,7 +14,6 @@ from google.protobuf.message import Message
 from prototrt.caffe_proto import Layer, Model, NoWeights, RandomWeights, StoredBlob
 from prototrt.caffe_proto.common.errors import NetError, ShapeError, WeightsError
 from prototrt.caffe_proto.common.wording import Option, Worded, plural
-from prototrt.caffe_proto.forks import Fork
 from prototrt.caffe_proto.weights import Purpose
 from prototrt.surgery.building.blob_numbers import count_not_finite, filler_numbers, filler_text
 from prototrt.surgery.building.builder import Builder
@@ -74,10 +73,6 @@ class LayerBuilder(Builder):
         """The user's choice of an option, for a layer that depends on it: what no layer asks for is told to be idle."""
         self.heeded.add(name)
         return getattr(self.options, name)
-
-    def heed_fork(self, *forks: Fork) -> Fork | None:
-        """The fork that the user names, if it is one of these, in which the layer has a meaning of its own."""
-        return self.heed("fork") if self.options.fork in forks else None
 
     @property
     def settings(self) -> Settings:

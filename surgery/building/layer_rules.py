@@ -230,7 +230,8 @@ def which_fork(build: LayerBuilder, layer: Layer, likely: Fork) -> Fork:
     A likely fork is reported as a warning.
     """
     meanings = MEANINGS[layer.type]
-    if (fork := build.heed_fork(*meanings)) is not None:
+    fork = build.options.fork
+    if fork is not None and fork in meanings:
         return fork
     for other in (fork for fork in meanings if fork != likely):
         build.warn(

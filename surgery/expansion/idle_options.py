@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from prototrt.caffe_proto import Layer
 from prototrt.caffe_proto.common.records import dataclass
 from prototrt.caffe_proto.common.wording import no_effect
+from prototrt.caffe_proto.forks import MEANINGS
 from prototrt.surgery.building.layer_builder import LayerBuilder
 from prototrt.surgery.expansion.frameworks import Framework
 from prototrt.surgery.ir import Graph, Op, walk
@@ -64,7 +65,11 @@ PURPOSES = (
         lambda net: net.has(NonMaxSuppression),
         "no layer suppresses boxes as the layer of ONNX and TensorRT does",
     ),
-    Purpose(("fork",), lambda net: net.heeds("fork"), "no layer has a meaning of its own in this fork"),
+    Purpose(
+        ("fork",),
+        lambda net: any(net.build.options.fork in MEANINGS.get(layer.type, ()) for layer in net.layers),
+        "no layer has a meaning of its own in this fork",
+    ),
     Purpose(("settings",), lambda net: net.heeds("settings"), "no layer reads settings"),
     Purpose(
         ("rules",),

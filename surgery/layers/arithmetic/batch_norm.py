@@ -239,7 +239,7 @@ def _has_stored_statistics(build: LayerBuilder, layer: Layer) -> bool:
         return bool(of_pspnet)
     if layer.blobs is not None and len(layer.blobs) in (2, 4):
         return len(layer.blobs) == 4
-    return which_fork(build, layer, "pspnet") == "pspnet"
+    return which_fork(build, layer, "pspnet") != "segnet"
 
 
 def _is_of_jule(layer: Layer) -> bool:

@@ -105,4 +105,4 @@ def _has_axis_to_replace(build: LayerBuilder, layer: Layer, ids: Value) -> bool:
     maker = build.writer(ids)
     if maker is not None and maker.origin.type == "ArgMax":
         return which_fork(build, layer, "bottom-up-attention") == "bottom-up-attention"
-    return build.heed_fork("bottom-up-attention") is not None
+    return build.options.fork == "bottom-up-attention"

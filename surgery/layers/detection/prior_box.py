@@ -43,9 +43,7 @@ def prior_box(build: LayerBuilder, layer: Layer, feature_map: Value, image: Valu
     param = layer.param
     is_clustered = layer.type == "PriorBoxClustered"
     plane = _plane(layer, 0, feature_map)
-    boxes = (
-        _boxes_of_sides(param) if is_clustered else _boxes(param, build.heed_fork("textboxes", "faceboxes"))
-    )
+    boxes = _boxes_of_sides(param) if is_clustered else _boxes(param, build.options.fork)
     pixels = _pair(param, "img_size", "img_h", "img_w") or _plane(layer, 1, image)
     steps = _pair(param, "step", "step_h", "step_w") or (None, None)
     offset = 0.0 if param.offset_w else param.offset
